@@ -1,0 +1,487 @@
+//! The idempotency key: what a client may send, and how it becomes the key of an identity.
+//!
+//! Clients send keys bare or as structured-field strings, and libraries differ in which. Both
+//! spellings are one key here, because the retry may come through another library. Apart from
+//! that a key is kept byte for byte. Keys are secrets: no message and no `Debug` shows one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use regex_lite::Regex;
+use sha2::{Digest, Sha256};
+
+use super::fingerprint::{Fingerprint, Hex};
+
+/// The durable tier's column holds this many characters; a longer key would be cut, and two keys
+/// that differ behind the cut would become one.
+pub const KEY_MAX_LENGTH: usize = 255;
+
+/// An idempotency key: 1 to 255 characters, no control characters; case and blanks matter.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(Arc<str>);
+
+/// Which characters a key may have, besides the limits that hold for every key.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum KeyPattern {
+    /// `!` to `~`.
+    #[default]
+    VisibleAscii,
+    /// The whole key must match; made by [`KeyPattern::matching`], which anchors it.
+    Matching(Regex),
+    /// Any text without control characters.
+    AnyText,
+}
+
+/// What a route accepts as a key.
+#[derive(Debug, Clone)]
+pub struct KeyRules {
+    max_length: usize,
+    pattern: KeyPattern,
+}
+
+/// Why something sent is no key. Positions are characters of the key, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    #[error("the idempotency key is empty; send 1 to {KEY_MAX_LENGTH} characters")]
+    Empty,
+    #[error("the idempotency key has {got} characters; send at most {max}")]
+    TooLong { max: usize, got: usize },
+    #[error(
+        "character {position} of the idempotency key is not allowed; send visible ASCII characters, \
+         for example a UUID"
+    )]
+    NotVisibleAscii { position: usize },
+    #[error("character {position} of the idempotency key is a control character; leave it out")]
+    ControlCharacter { position: usize },
+    #[error(
+        "the idempotency key is not UTF-8 from character {position} on; send a UUID, for example"
+    )]
+    NotUtf8 { position: usize },
+    #[error(
+        "the quotes of the idempotency key do not match; send it bare or as one structured-field \
+         string, with \\\" and \\\\ for quotes and backslashes inside"
+    )]
+    Malformed,
+    #[error("the idempotency key does not match this route's key_pattern")]
+    PatternMismatch,
+}
+
+/// Why a configuration describes no rules for keys.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyRulesError {
+    #[error("key_max_length is {got}; it must be 1 to {KEY_MAX_LENGTH}")]
+    MaxLength { got: usize },
+    #[error("key_pattern is not a regular expression: {0}")]
+    Pattern(regex_lite::Error),
+}
+
+impl KeyPattern {
+    pub fn matching(pattern: &str) -> Result<Self, KeyRulesError> {
+        // On its own first: `a)|(b` is a mistake that the anchors would turn into an expression.
+        Regex::new(pattern)
+            .and_then(|_| Regex::new(&format!(r"\A(?:{pattern})\z")))
+            .map(Self::Matching)
+            .map_err(KeyRulesError::Pattern)
+    }
+
+    fn check(&self, text: &str) -> Result<(), KeyError> {
+        match self {
+            Self::VisibleAscii => match text.chars().position(|c| !c.is_ascii_graphic()) {
+                Some(index) => Err(KeyError::NotVisibleAscii {
+                    position: index + 1,
+                }),
+                None => Ok(()),
+            },
+            Self::Matching(regex) if !regex.is_match(text) => Err(KeyError::PatternMismatch),
+            Self::Matching(_) | Self::AnyText => Ok(()),
+        }
+    }
+}
+
+impl KeyRules {
+    /// `max_length` counts characters.
+    pub fn new(max_length: usize, pattern: KeyPattern) -> Result<Self, KeyRulesError> {
+        match max_length {
+            1..=KEY_MAX_LENGTH => Ok(Self {
+                max_length,
+                pattern,
+            }),
+            got => Err(KeyRulesError::MaxLength { got }),
+        }
+    }
+
+    /// For keys that no header carried, such as the decision API's.
+    pub const fn any_text() -> Self {
+        Self {
+            max_length: KEY_MAX_LENGTH,
+            pattern: KeyPattern::AnyText,
+        }
+    }
+}
+
+impl Default for KeyRules {
+    fn default() -> Self {
+        Self {
+            max_length: KEY_MAX_LENGTH,
+            pattern: KeyPattern::default(),
+        }
+    }
+}
+
+impl Key {
+    /// Takes the text as it is, without looking for quotes.
+    pub fn new(text: &str, rules: &KeyRules) -> Result<Self, KeyError> {
+        if text.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        let got = text.chars().count();
+        if got > rules.max_length {
+            return Err(KeyError::TooLong {
+                max: rules.max_length,
+                got,
+            });
+        }
+        if let Some(index) = text.chars().position(char::is_control) {
+            return Err(KeyError::ControlCharacter {
+                position: index + 1,
+            });
+        }
+        rules.pattern.check(text)?;
+        Ok(Self(text.into()))
+    }
+
+    /// From a header's value: bare, or a structured-field string whose parameters are ignored
+    /// (RFC 9651, 3.1.2). The rules are about what is between the quotes.
+    pub fn from_header(raw: &[u8], rules: &KeyRules) -> Result<Self, KeyError> {
+        let text = str::from_utf8(raw).map_err(|error| {
+            let valid = String::from_utf8_lossy(&raw[..error.valid_up_to()]);
+            KeyError::NotUtf8 {
+                position: valid.chars().count() + 1,
+            }
+        })?;
+        let text = text.trim_matches([' ', '\t']);
+        if text.starts_with('"') {
+            let (key, parameters) = split_string(text)?;
+            check_parameters(parameters)?;
+            Self::new(&key, rules)
+        } else if text.contains('"') {
+            Err(KeyError::Malformed)
+        } else {
+            Self::new(text, rules)
+        }
+    }
+
+    /// From what [`Key::as_str`] gave when the record was stored: it was checked then, perhaps by
+    /// rules that a newer configuration no longer has.
+    pub fn from_stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// For callers that cannot send a key (`key_from = "digest"`).
+    pub fn from_fingerprint(fingerprint: &Fingerprint) -> Self {
+        Self(fingerprint.to_string().into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digest = Sha256::digest(self.0.as_bytes());
+        write!(
+            f,
+            "Key({} characters, sha256 {}…)",
+            self.0.chars().count(),
+            Hex(&digest[..4])
+        )
+    }
+}
+
+/// Splits what starts with a quote into the text between the quotes and what follows them.
+fn split_string(quoted: &str) -> Result<(String, &str), KeyError> {
+    let mut plain = String::with_capacity(quoted.len());
+    let mut characters = quoted.char_indices().skip(1);
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '"' => return Ok((plain, &quoted[index + 1..])),
+            '\\' => match characters.next() {
+                Some((_, escaped @ ('"' | '\\'))) => plain.push(escaped),
+                _ => return Err(KeyError::Malformed),
+            },
+            ' '..='~' => plain.push(character),
+            _ => return Err(KeyError::Malformed),
+        }
+    }
+    Err(KeyError::Malformed)
+}
+
+/// Ignored is not unread: what two key headers joined by a proxy look like (`"a";v=1, "b"`) must
+/// not pass for the first of them.
+fn check_parameters(mut rest: &str) -> Result<(), KeyError> {
+    while !rest.is_empty() {
+        rest = rest
+            .strip_prefix(';')
+            .ok_or(KeyError::Malformed)?
+            .trim_start_matches(' ');
+        if !rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '*') {
+            return Err(KeyError::Malformed);
+        }
+        rest = rest.trim_start_matches(|c: char| {
+            c.is_ascii_lowercase() || c.is_ascii_digit() || "_-.*".contains(c)
+        });
+        let Some(value) = rest.strip_prefix('=') else {
+            continue;
+        };
+        rest = if value.starts_with('"') {
+            split_string(value)?.1
+        } else {
+            // Numbers, tokens, byte sequences, booleans and dates: all that can end neither early
+            // nor in another member of a list.
+            let after = value.trim_start_matches(|c: char| {
+                c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~:/=?@".contains(c)
+            });
+            if after.len() == value.len() {
+                return Err(KeyError::Malformed);
+            }
+            after
+        };
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn header(raw: &str) -> Result<Key, KeyError> {
+        Key::from_header(raw.as_bytes(), &KeyRules::default())
+    }
+
+    fn any_header(raw: &str) -> Result<Key, KeyError> {
+        Key::from_header(raw.as_bytes(), &KeyRules::any_text())
+    }
+
+    fn rules(pattern: &str) -> KeyRules {
+        KeyRules::new(KEY_MAX_LENGTH, KeyPattern::matching(pattern).unwrap()).unwrap()
+    }
+
+    fn quoted(key: &str) -> String {
+        format!("\"{}\"", key.replace('\\', r"\\").replace('"', r#"\""#))
+    }
+
+    #[test]
+    fn a_quoted_key_is_the_same_key_as_a_bare_one() {
+        assert_eq!(header("abc").unwrap(), header("\"abc\"").unwrap());
+        assert_eq!(header("\"abc\"").unwrap().as_str(), "abc");
+        assert_eq!(header(r"a\b").unwrap(), header(r#""a\\b""#).unwrap());
+        assert_eq!(header(r#""a\"b""#).unwrap().as_str(), "a\"b");
+    }
+
+    #[test]
+    fn case_and_trailing_blanks_make_another_key() {
+        let keys = ["\"a\"", "\"A\"", "\"a \"", "\" a\"", "\"a  \"", "\"a a\""];
+        let different: HashSet<Key> = keys.iter().map(|raw| any_header(raw).unwrap()).collect();
+        assert_eq!(different.len(), keys.len());
+        assert_eq!(any_header("\"a \"").unwrap().as_str(), "a ");
+    }
+
+    #[test]
+    fn blanks_around_the_value_belong_to_the_header_and_not_to_the_key() {
+        assert_eq!(header(" \tabc\t ").unwrap(), header("abc").unwrap());
+        assert_eq!(header(" \"abc\" ").unwrap(), header("abc").unwrap());
+    }
+
+    #[test]
+    fn parameters_of_a_quoted_key_are_ignored() {
+        for raw in [
+            r#""abc";v=1"#,
+            r#""abc"; v=1;w"#,
+            r#""abc";v="x;\"y";*a-b.c_1=?0"#,
+            r#""abc";b=:aGk=:;d=@1659578233;t=a/b;n=-1.5"#,
+        ] {
+            assert_eq!(
+                header(raw).map(|key| key.as_str().to_owned()),
+                Ok("abc".into()),
+                "{raw}"
+            );
+        }
+    }
+
+    #[test]
+    fn quotes_that_do_not_match_are_an_error() {
+        for raw in [
+            "\"",
+            "\"abc",
+            "abc\"",
+            "a\"b",
+            "a\"b\"",
+            "\"a\"b",
+            "\"a\"\"b\"",
+            "\"a\\\"",
+            r#""a\b""#,
+            r#""a" ;v=1"#,
+            r#""a";"#,
+            r#""a";V=1"#,
+            r#""a";v="#,
+            r#""a";v="x"#,
+            r#""a";=1"#,
+            r#""a", "b""#,
+            r#""a";v=1, "b""#,
+            r#""a";v=1,"b""#,
+            r#""a";v "b""#,
+            "\"é\"",
+            "\"a\tb\"",
+        ] {
+            assert_eq!(any_header(raw), Err(KeyError::Malformed), "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_key_has_1_to_255_characters_whatever_the_rules() {
+        for raw in ["", "  ", "\"\"", "\"\";v=1"] {
+            assert_eq!(any_header(raw), Err(KeyError::Empty), "{raw}");
+        }
+        assert!(header(&"k".repeat(255)).is_ok());
+        assert!(header(&quoted(&"\"".repeat(255))).is_ok());
+        let too_long = Err(KeyError::TooLong { max: 255, got: 256 });
+        assert_eq!(header(&"k".repeat(256)), too_long);
+        assert_eq!(Key::new(&"é".repeat(256), &KeyRules::any_text()), too_long);
+        assert!(Key::new(&"é".repeat(255), &KeyRules::any_text()).is_ok());
+        let short = KeyRules::new(3, KeyPattern::VisibleAscii).unwrap();
+        assert_eq!(
+            Key::new("abcd", &short),
+            Err(KeyError::TooLong { max: 3, got: 4 })
+        );
+        for got in [0, 256, usize::MAX] {
+            let result = KeyRules::new(got, KeyPattern::AnyText);
+            assert!(matches!(result, Err(KeyRulesError::MaxLength { got: g }) if g == got));
+        }
+    }
+
+    #[test]
+    fn a_key_has_no_control_characters_whatever_the_rules() {
+        for control in [
+            '\0', '\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{80}', '\u{9f}',
+        ] {
+            let text = format!("ab{control}c");
+            for rules in [KeyRules::any_text(), rules("(?s).*"), KeyRules::default()] {
+                let error = Err(KeyError::ControlCharacter { position: 3 });
+                assert_eq!(Key::new(&text, &rules), error, "{control:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn by_default_a_key_is_visible_ascii() {
+        assert!(header("!#0AZaz_-.~").is_ok());
+        for raw in ["ab cd", "\"ab cd\"", "abécd"] {
+            assert_eq!(
+                header(raw),
+                Err(KeyError::NotVisibleAscii { position: 3 }),
+                "{raw}"
+            );
+        }
+        let result = Key::from_header(b"ab\xff", &KeyRules::default());
+        assert_eq!(result, Err(KeyError::NotUtf8 { position: 3 }));
+    }
+
+    #[test]
+    fn the_whole_key_must_match_the_pattern() {
+        let rules = rules("[a-zA-Z0-9_-]+|x y");
+        assert!(Key::new("a-Z_9", &rules).is_ok());
+        assert!(Key::from_header(b"\"x y\"", &rules).is_ok());
+        for text in ["a.b", ".ab", "ab.", "x y ", "é"] {
+            assert_eq!(
+                Key::new(text, &rules),
+                Err(KeyError::PatternMismatch),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_no_expression_is_an_error_before_any_key_is_seen() {
+        for pattern in ["[", "a)|(b", "(", "*"] {
+            let result = KeyPattern::matching(pattern);
+            assert!(
+                matches!(result, Err(KeyRulesError::Pattern(_))),
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_that_no_header_carried_keeps_its_quotes() {
+        assert_eq!(
+            Key::new("\"abc\"", &KeyRules::any_text()).unwrap().as_str(),
+            "\"abc\""
+        );
+    }
+
+    #[test]
+    fn a_stored_key_comes_back_as_it_was() {
+        let key = Key::new("\"É \" ", &KeyRules::any_text()).unwrap();
+        assert_eq!(Key::from_stored(key.as_str()), key);
+    }
+
+    #[test]
+    fn a_fingerprint_is_a_key_that_any_rules_accept() {
+        let key = Key::from_fingerprint(&Fingerprint::from_bytes([0x5a; 32]));
+        assert_eq!(key.as_str(), "5a".repeat(32));
+        assert_eq!(Key::new(key.as_str(), &KeyRules::default()), Ok(key));
+    }
+
+    #[test]
+    fn debug_does_not_show_the_key() {
+        let shown = format!("{:?}", header("abc").unwrap());
+        assert_eq!(shown, "Key(3 characters, sha256 ba7816bf…)");
+    }
+
+    proptest! {
+        #[test]
+        fn any_visible_key_comes_back_from_quotes_and_bare(text in "[!-~]{1,255}") {
+            let key = Key::new(&text, &KeyRules::default()).unwrap();
+            prop_assert_eq!(header(&quoted(&text)), Ok(key.clone()));
+            if !text.contains('"') {
+                prop_assert_eq!(header(&text), Ok(key));
+            }
+        }
+
+        #[test]
+        fn two_keys_are_one_only_when_their_bytes_are(a in "[ -~]{1,3}", b in "[ -~]{1,3}") {
+            let one = any_header(&quoted(&a)).unwrap();
+            let other = any_header(&quoted(&b)).unwrap();
+            prop_assert_eq!(one == other, a == b);
+            prop_assert_eq!(one.as_str(), a);
+        }
+
+        #[test]
+        fn any_bytes_are_answered_within_the_limits(raw in any::<Vec<u8>>()) {
+            for rules in [KeyRules::default(), KeyRules::any_text()] {
+                if let Ok(key) = Key::from_header(&raw, &rules) {
+                    prop_assert!((1..=KEY_MAX_LENGTH).contains(&key.as_str().chars().count()));
+                    prop_assert!(!key.as_str().chars().any(char::is_control));
+                }
+            }
+        }
+
+        #[test]
+        fn no_error_repeats_the_key(
+            key in "(s3cret[^a-z]{1,9}|\"s3cret|s3cret[!-~]{250}|s3cret\u{7}|s3cret\"\")",
+        ) {
+            if let Err(error) = header(&key) {
+                let shown = format!("{error} {error:?}");
+                prop_assert!(!shown.contains("s3cret"));
+            }
+        }
+    }
+}

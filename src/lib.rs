@@ -1,0 +1,5 @@
+pub mod clock;
+pub mod engine;
+pub mod idempotency;
+pub mod store;
+pub mod telemetry;

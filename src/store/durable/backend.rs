@@ -1,0 +1,392 @@
+//! What a database has to be able to do: statements on one connection, nothing more.
+//!
+//! Retrying, time limits and grouping stand above this ([`super::grouped`]); connections and
+//! dialects below. The bodies are the same for every database, but each needs its own types:
+//! `shared_operations!` writes them out.
+
+use std::time::Duration;
+
+use sqlx::{Database, Pool};
+use uuid::Uuid;
+
+use super::row::{AuditRow, CountsRow, OwnerRow, Row};
+use super::{Audit, NewClaim, TakeOver};
+use crate::clock::millis;
+use crate::idempotency::settle::Failure;
+use crate::idempotency::{Body, Fence, Identity, Settlement, Snapshot};
+
+pub type Connection<B> = <<B as Backend>::Db as Database>::Connection;
+pub type Outcome<T> = Result<T, sqlx::Error>;
+
+/// Writes answer with the number of rows they matched.
+pub trait Backend: Send + Sync + 'static {
+    type Db: Database;
+    const NAME: &'static str;
+
+    fn pool(&self) -> &Pool<Self::Db>;
+    /// The statement was understood and its values refused.
+    fn refuses_the_value(error: &sqlx::Error) -> bool;
+    fn migrate(&self) -> impl Future<Output = Result<(), sqlx::migrate::MigrateError>> + Send;
+
+    fn insert(
+        &self,
+        conn: &mut Connection<Self>,
+        claims: &[NewClaim],
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn find(
+        &self,
+        conn: &mut Connection<Self>,
+        identities: &[Identity],
+    ) -> impl Future<Output = Outcome<Vec<Row>>> + Send;
+    fn settle(
+        &self,
+        conn: &mut Connection<Self>,
+        rows: &[SettleRow<'_>],
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn release(
+        &self,
+        conn: &mut Connection<Self>,
+        fences: &[Fence],
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn owners(
+        &self,
+        conn: &mut Connection<Self>,
+        ids: &[Uuid],
+    ) -> impl Future<Output = Outcome<Vec<OwnerRow>>> + Send;
+    fn renew(
+        &self,
+        conn: &mut Connection<Self>,
+        fences: &[Fence],
+        lease: Duration,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn take_over(
+        &self,
+        conn: &mut Connection<Self>,
+        take: &TakeOver,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn remove_expired(
+        &self,
+        conn: &mut Connection<Self>,
+        identity: &Identity,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn purge(
+        &self,
+        conn: &mut Connection<Self>,
+        batch: u32,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn abandoned(
+        &self,
+        conn: &mut Connection<Self>,
+        age: Duration,
+        limit: u32,
+    ) -> impl Future<Output = Outcome<Vec<Row>>> + Send;
+    fn counts(
+        &self,
+        conn: &mut Connection<Self>,
+        stuck_after: Duration,
+    ) -> impl Future<Output = Outcome<CountsRow>> + Send;
+    /// The audit line alone, or with the record's removal in one transaction.
+    fn audit(
+        &self,
+        conn: &mut Connection<Self>,
+        identity: &Identity,
+        audit: &Audit,
+        removal: Removal,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn audit_after(
+        &self,
+        conn: &mut Connection<Self>,
+        line: i64,
+    ) -> impl Future<Output = Outcome<Vec<AuditRow>>> + Send;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    Keep,
+    Remove,
+}
+
+/// A settlement as the columns it writes.
+pub struct SettleRow<'a> {
+    pub fence: Fence,
+    pub state: &'static str,
+    pub due_in: Option<i64>,
+    pub keep: Option<i64>,
+    pub status: Option<i32>,
+    pub headers: Option<&'a [u8]>,
+    pub body: Option<&'a [u8]>,
+    pub result_ref: Option<&'a str>,
+    pub error: Option<&'a str>,
+}
+
+impl<'a> SettleRow<'a> {
+    /// None for a release, which writes nothing.
+    pub fn new(fence: Fence, settlement: &'a Settlement) -> Option<Self> {
+        let blank = |state| Self {
+            fence,
+            state,
+            due_in: None,
+            keep: None,
+            status: None,
+            headers: None,
+            body: None,
+            result_ref: None,
+            error: None,
+        };
+        Some(match settlement {
+            Settlement::Succeed {
+                answer,
+                result_ref,
+                keep,
+            } => Self {
+                keep: Some(millis(*keep)),
+                result_ref: result_ref.as_deref(),
+                ..blank("SUCCEEDED").answering(answer)
+            },
+            Settlement::Fail { then, error, keep } => {
+                let failed = Self {
+                    keep: Some(millis(*keep)),
+                    error: Some(error),
+                    ..blank("FAILED")
+                };
+                match then {
+                    Failure::ExecuteAgain { after } => Self {
+                        due_in: Some(millis(*after)),
+                        ..failed
+                    },
+                    Failure::Replay { answer } => failed.answering(answer),
+                    Failure::Refuse => failed,
+                }
+            }
+            Settlement::Hold { why, retry_in } => Self {
+                due_in: Some(millis(*retry_in)),
+                error: Some(why),
+                ..blank("UNKNOWN")
+            },
+            Settlement::Release => return None,
+        })
+    }
+
+    fn answering(self, answer: &'a Snapshot) -> Self {
+        Self {
+            status: Some(answer.status.into()),
+            headers: Some(answer.headers.as_bytes()),
+            body: match &answer.body {
+                Body::Stored(bytes) => Some(bytes),
+                Body::TooLong => None,
+            },
+            ..self
+        }
+    }
+}
+
+/// The operations whose statements are shared, for one database: `$text` is how it binds text.
+/// A write runs inside `$this.turn()`, which databases with a single writer use to queue.
+macro_rules! shared_operations {
+    ($statements:ident, $text:expr) => {
+        async fn insert(&self, conn: &mut Connection<Self>, claims: &[NewClaim]) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let mut query = sqlx::query($statements.insert.exactly(claims.len()));
+            for claim in claims {
+                let (key, scope, tenant) = claim.identity.index_order();
+                query = query
+                    .bind(claim.fence.id.0)
+                    .bind($text(key))
+                    .bind($text(scope))
+                    .bind($text(tenant))
+                    .bind(claim.asked.fingerprint.as_ref().map(|f| &f.as_bytes()[..]))
+                    .bind(claim.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
+                    .bind(claim.fence.token.0)
+                    .bind(millis(claim.lease));
+            }
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
+        async fn find(
+            &self,
+            conn: &mut Connection<Self>,
+            identities: &[Identity],
+        ) -> Outcome<Vec<Row>> {
+            let mut query = sqlx::query_as($statements.find.exactly(identities.len()));
+            for identity in identities {
+                let (key, scope, tenant) = identity.index_order();
+                query = query
+                    .bind($text(key))
+                    .bind($text(scope))
+                    .bind($text(tenant));
+            }
+            query.fetch_all(conn).await
+        }
+
+        async fn release(&self, conn: &mut Connection<Self>, fences: &[Fence]) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let fences = padded(fences.to_vec());
+            let mut query = sqlx::query($statements.release.exactly(fences.len()));
+            for fence in &fences {
+                query = query.bind(fence.id.0);
+            }
+            for fence in &fences {
+                query = query.bind(fence.token.0);
+            }
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
+        async fn owners(
+            &self,
+            conn: &mut Connection<Self>,
+            ids: &[Uuid],
+        ) -> Outcome<Vec<OwnerRow>> {
+            let ids = padded(ids.to_vec());
+            let mut query = sqlx::query_as($statements.owners.exactly(ids.len()));
+            for id in ids {
+                query = query.bind(id);
+            }
+            query.fetch_all(conn).await
+        }
+
+        async fn renew(
+            &self,
+            conn: &mut Connection<Self>,
+            fences: &[Fence],
+            lease: Duration,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let fences = padded(fences.to_vec());
+            let mut query =
+                sqlx::query($statements.renew.exactly(fences.len())).bind(millis(lease));
+            for fence in &fences {
+                query = query.bind(fence.id.0);
+            }
+            for fence in &fences {
+                query = query.bind(fence.token.0);
+            }
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
+        async fn take_over(&self, conn: &mut Connection<Self>, take: &TakeOver) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let query = sqlx::query($statements.take_over)
+                .bind(take.token.0)
+                .bind(millis(take.lease))
+                .bind(take.seen.id.0)
+                .bind(take.seen.token.0)
+                .bind(i32::from(take.right == Right::Operator));
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
+        async fn remove_expired(
+            &self,
+            conn: &mut Connection<Self>,
+            identity: &Identity,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let (key, scope, tenant) = identity.index_order();
+            let query = sqlx::query($statements.remove_expired)
+                .bind($text(key))
+                .bind($text(scope))
+                .bind($text(tenant));
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
+        async fn purge(&self, conn: &mut Connection<Self>, batch: u32) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let query = sqlx::query($statements.purge).bind(i64::from(batch));
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
+        async fn abandoned(
+            &self,
+            conn: &mut Connection<Self>,
+            age: Duration,
+            limit: u32,
+        ) -> Outcome<Vec<Row>> {
+            sqlx::query_as($statements.abandoned)
+                .bind(millis(age))
+                .bind(i64::from(limit))
+                .fetch_all(conn)
+                .await
+        }
+
+        async fn counts(
+            &self,
+            conn: &mut Connection<Self>,
+            stuck_after: Duration,
+        ) -> Outcome<CountsRow> {
+            sqlx::query_as($statements.counts)
+                .bind(millis(stuck_after))
+                .fetch_one(conn)
+                .await
+        }
+
+        async fn audit(
+            &self,
+            conn: &mut Connection<Self>,
+            identity: &Identity,
+            audit: &Audit,
+            removal: Removal,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let (key, scope, tenant) = identity.index_order();
+            let mut both = sqlx::Connection::begin(conn).await?;
+            let removed = match removal {
+                Removal::Keep => 0,
+                Removal::Remove => sqlx::query($statements.forget)
+                    .bind($text(key))
+                    .bind($text(scope))
+                    .bind($text(tenant))
+                    .execute(&mut *both)
+                    .await?
+                    .rows_affected(),
+            };
+            if removed > 0 || removal == Removal::Keep {
+                sqlx::query($statements.audit)
+                    .bind($text(audit.actor.as_str()))
+                    .bind($text(audit.action))
+                    .bind($text(key))
+                    .bind($text(scope))
+                    .bind($text(tenant))
+                    .bind($text(audit.note.as_str()))
+                    .execute(&mut *both)
+                    .await?;
+            }
+            both.commit().await?;
+            Ok(removed)
+        }
+
+        async fn audit_after(
+            &self,
+            conn: &mut Connection<Self>,
+            line: i64,
+        ) -> Outcome<Vec<AuditRow>> {
+            match line {
+                i64::MAX => {
+                    sqlx::query_as($statements.audit_newest)
+                        .fetch_all(conn)
+                        .await
+                }
+                line => {
+                    sqlx::query_as($statements.audit_after)
+                        .bind(line)
+                        .fetch_all(conn)
+                        .await
+                }
+            }
+        }
+    };
+}
+pub(super) use shared_operations;
+
+/// What `shared_operations!` needs in scope.
+pub mod operations {
+    pub use std::time::Duration;
+
+    pub use uuid::Uuid;
+
+    pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
+    pub use super::super::sizes::padded;
+    pub use super::super::{Audit, NewClaim, Right, TakeOver};
+    pub(in super::super) use super::shared_operations;
+    pub use super::{Backend, Connection, Outcome, Removal, SettleRow};
+    pub use crate::clock::millis;
+    pub use crate::idempotency::{Fence, Identity};
+}

@@ -1,0 +1,114 @@
+//! Connections: how they are pooled, and how one statement is run without ever being cancelled.
+//!
+//! ## Why every call has a task of its own
+//! A driver future that is dropped half-way leaves its connection in an unknown state, and the pool
+//! would hand it to the next borrower. So nobody's impatience reaches the driver: callers wait for
+//! a task; the task has a time limit, and when that strikes the connection is thrown away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::migrate::Migrator;
+use sqlx::pool::{PoolConnection, PoolOptions};
+use sqlx::{Connection as _, Database, Error};
+
+use super::DurableOptions;
+use super::backend::{Backend, Connection};
+use crate::store::StoreError;
+
+const RESTED: Duration = Duration::from_millis(500);
+
+pub fn pool_options<Db: Database>(options: &DurableOptions) -> PoolOptions<Db> {
+    PoolOptions::new()
+        .max_connections(options.max_connections)
+        .acquire_timeout(options.patience)
+        // A ping before every use would double the round trips: only one that rested is asked.
+        .test_before_acquire(false)
+        .before_acquire(|conn: &mut Db::Connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > RESTED {
+                    conn.ping().await?;
+                }
+                Ok(true)
+            })
+        })
+}
+
+/// Migrations keep their history beside ours, not in a table that another application may own.
+pub fn own_history(migrations: &mut Migrator) -> &Migrator {
+    migrations.dangerous_set_table_name("oncegate_migrations");
+    migrations
+}
+
+pub fn bad_url(form: &str, error: Error) -> StoreError {
+    StoreError::Misconfigured(format!(
+        "the durable tier's URL cannot be used ({error}); it looks like {form}"
+    ))
+}
+
+pub fn classify<B: Backend>(error: Error) -> StoreError {
+    let refused = B::refuses_the_value(&error);
+    let reason = error.to_string();
+    match refused {
+        true => StoreError::Rejected {
+            tier: B::NAME,
+            reason,
+        },
+        false => StoreError::Unavailable {
+            tier: B::NAME,
+            reason,
+        },
+    }
+}
+
+/// A connection that a writer keeps, replaced after any failure.
+pub struct Kept<B: Backend> {
+    backend: Arc<B>,
+    limit: Duration,
+    held: Option<PoolConnection<B::Db>>,
+}
+
+impl<B: Backend> Kept<B> {
+    pub fn new(backend: Arc<B>, limit: Duration) -> Self {
+        Self {
+            backend,
+            limit,
+            held: None,
+        }
+    }
+
+    /// Gives the connection back while there is nothing to do.
+    pub fn let_go(&mut self) {
+        self.held = None;
+    }
+
+    /// Runs one operation within the time limit. After an error the connection is gone: whether it
+    /// is broken or merely refused something is not worth finding out.
+    pub async fn run<T>(
+        &mut self,
+        operation: impl for<'c> FnOnce(&'c B, &'c mut Connection<B>) -> BoxFuture<'c, Result<T, Error>>,
+    ) -> Result<T, StoreError> {
+        let mut conn = match self.held.take() {
+            Some(conn) => conn,
+            None => self.backend.pool().acquire().await.map_err(classify::<B>)?,
+        };
+        match tokio::time::timeout(self.limit, operation(&self.backend, &mut conn)).await {
+            Ok(Ok(value)) => {
+                self.held = Some(conn);
+                Ok(value)
+            }
+            Ok(Err(error)) => {
+                drop(conn.detach());
+                Err(classify::<B>(error))
+            }
+            Err(_) => {
+                drop(conn.detach());
+                Err(StoreError::unavailable(
+                    B::NAME,
+                    format_args!("no answer within {:?}", self.limit),
+                ))
+            }
+        }
+    }
+}

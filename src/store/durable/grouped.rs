@@ -1,0 +1,324 @@
+//! The durable tier over any backend: writers that group, everything else one task per call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::backend::{Backend, Connection, Removal};
+use super::batches::{ClaimJob, ClaimWriter, SettleJob, SettleWriter};
+use super::connection::Kept;
+use super::row::{self, AuditRow, Row};
+use super::sizes::MAX_IDS;
+use super::withdrawals::Withdrawals;
+use super::writer::{self, Crew};
+use super::{
+    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, NewClaim, TakeOver, Taken,
+    Writes, Written,
+};
+use crate::clock::Timestamp;
+use crate::idempotency::{Fence, Found, Identity, Settlement};
+use crate::store::StoreError;
+
+pub fn start<B: Backend>(backend: B, options: &DurableOptions) -> Arc<dyn DurableTier> {
+    let backend = Arc::new(backend);
+    let kept = || Kept::new(backend.clone(), options.patience);
+    let crew = match options.writes {
+        Writes::Grouped => Crew::GROUPED,
+        Writes::Single => Crew {
+            writers: (options.max_connections / 2).max(1),
+            max_rows: 1,
+        },
+    };
+    let stop = CancellationToken::new();
+    let withdrawals = Withdrawals::start(kept());
+    let claim = || ClaimWriter {
+        kept: kept(),
+        withdrawals: withdrawals.clone(),
+    };
+    let settle = || SettleWriter { kept: kept() };
+    Arc::new(Grouped {
+        claims: writer::start(crew, &stop, claim),
+        settlements: writer::start(crew, &stop, settle),
+        patience: options.patience,
+        withdrawals,
+        stop,
+        backend,
+    })
+}
+
+struct Grouped<B: Backend> {
+    backend: Arc<B>,
+    claims: mpsc::Sender<ClaimJob>,
+    settlements: mpsc::Sender<SettleJob>,
+    withdrawals: Withdrawals,
+    stop: CancellationToken,
+    patience: Duration,
+}
+
+impl<B: Backend> Grouped<B> {
+    /// Runs one operation in a task that nobody can cancel. A stale connection shows itself once:
+    /// every operation may be repeated, so it is.
+    async fn run<T: Send + 'static>(
+        &self,
+        operation: impl for<'c> Fn(
+            &'c B,
+            &'c mut Connection<B>,
+        ) -> BoxFuture<'c, Result<T, sqlx::Error>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<T, StoreError> {
+        let mut kept = Kept::new(self.backend.clone(), self.patience);
+        let task = tokio::spawn(async move {
+            match kept.run(&operation).await {
+                Err(error) if error.is_transient() => kept.run(&operation).await,
+                done => done,
+            }
+        });
+        task.await
+            .unwrap_or_else(|error| Err(StoreError::unavailable(B::NAME, error)))
+    }
+
+    async fn answer<T>(
+        &self,
+        reply: &mut oneshot::Receiver<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match tokio::time::timeout(self.patience, reply).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(StoreError::unavailable(B::NAME, "its writer has stopped")),
+            Err(_) => Err(StoreError::unavailable(
+                B::NAME,
+                format_args!("no answer within {:?}", self.patience),
+            )),
+        }
+    }
+}
+
+fn full<B: Backend, J>(_: mpsc::error::TrySendError<J>) -> StoreError {
+    StoreError::unavailable(B::NAME, "too many writes are waiting")
+}
+
+/// A claim on its way. Whoever stops waiting for it leaves nothing behind: an answer that nobody
+/// took is withdrawn.
+struct OnItsWay<'a> {
+    reply: oneshot::Receiver<Result<Claimed, StoreError>>,
+    fence: Fence,
+    withdrawals: &'a Withdrawals,
+}
+
+impl Drop for OnItsWay<'_> {
+    fn drop(&mut self) {
+        self.reply.close();
+        if let Ok(Ok(Claimed::New)) = self.reply.try_recv() {
+            self.withdrawals.withdraw(self.fence);
+        }
+    }
+}
+
+#[async_trait]
+impl<B: Backend> DurableTier for Grouped<B> {
+    fn name(&self) -> &'static str {
+        B::NAME
+    }
+
+    async fn migrate(&self) -> Result<(), StoreError> {
+        self.backend.migrate().await.map_err(|error| {
+            StoreError::Misconfigured(format!(
+                "the {} schema could not be migrated: {error}",
+                B::NAME
+            ))
+        })
+    }
+
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.run(|_, conn| Box::pin(sqlx::Connection::ping(conn)))
+            .await
+    }
+
+    async fn claim(&self, claim: NewClaim) -> Result<Claimed, StoreError> {
+        if !claim.identity.fits_the_columns() {
+            let reason = "the tenant, scope or key is too long".into();
+            return Err(StoreError::Rejected {
+                tier: B::NAME,
+                reason,
+            });
+        }
+        let (reply, answer) = oneshot::channel();
+        let fence = claim.fence;
+        self.claims
+            .try_send(ClaimJob { claim, reply })
+            .map_err(full::<B, _>)?;
+        let mut claim = OnItsWay {
+            reply: answer,
+            fence,
+            withdrawals: &self.withdrawals,
+        };
+        self.answer(&mut claim.reply).await
+    }
+
+    async fn find(&self, identity: &Identity) -> Result<Option<Found>, StoreError> {
+        let one = [identity.clone()];
+        let rows = self
+            .run(move |b, c| {
+                let one = one.clone();
+                Box::pin(async move { b.find(c, &one).await })
+            })
+            .await?;
+        rows.into_iter().next().map(Row::found).transpose()
+    }
+
+    async fn take_over(&self, take: TakeOver) -> Result<Taken, StoreError> {
+        let id = take.seen.id.0;
+        let token = take.token.0;
+        self.run(move |b, c| {
+            let take = take.clone();
+            Box::pin(async move { b.take_over(c, &take).await })
+        })
+        .await?;
+        // The count would not tell a lost race from an answer that was lost on its way.
+        let owners = self
+            .run(move |b, c| Box::pin(async move { b.owners(c, &[id]).await }))
+            .await?;
+        Ok(match owners.first() {
+            Some(owner) if owner.token == token => Taken::Won {
+                attempt: u32::try_from(owner.attempt).unwrap_or(u32::MAX),
+            },
+            _ => Taken::Lost,
+        })
+    }
+
+    async fn settle(&self, fence: Fence, settlement: Settlement) -> Result<Written, StoreError> {
+        let (reply, mut answer) = oneshot::channel();
+        self.settlements
+            .try_send(SettleJob {
+                fence,
+                settlement,
+                reply,
+            })
+            .map_err(full::<B, _>)?;
+        self.answer(&mut answer).await
+    }
+
+    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<Vec<Fence>, StoreError> {
+        let mut lost = Vec::new();
+        for chunk in leases.chunks(MAX_IDS) {
+            let fences: Arc<[Fence]> = chunk.into();
+            let (renewed, asked) = (fences.clone(), fences.len() as u64);
+            let matched = self
+                .run(move |b, c| {
+                    let fences = renewed.clone();
+                    Box::pin(async move { b.renew(c, &fences, lease).await })
+                })
+                .await?;
+            if matched == asked {
+                continue;
+            }
+            let ids: Arc<[_]> = fences.iter().map(|fence| fence.id.0).collect();
+            let owners = self
+                .run(move |b, c| {
+                    let ids = ids.clone();
+                    Box::pin(async move { b.owners(c, &ids).await })
+                })
+                .await?;
+            let owners: HashMap<_, _> = owners.into_iter().map(|o| (o.id, o.token)).collect();
+            lost.extend(
+                fences
+                    .iter()
+                    .filter(|f| owners.get(&f.id.0) != Some(&f.token.0))
+                    .copied(),
+            );
+        }
+        Ok(lost)
+    }
+
+    async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError> {
+        let identity = identity.clone();
+        let removed = self.run(move |b, c| {
+            let identity = identity.clone();
+            Box::pin(async move { b.remove_expired(c, &identity).await })
+        });
+        removed.await.map(drop)
+    }
+
+    async fn purge(&self, batch: u32) -> Result<u64, StoreError> {
+        self.run(move |b, c| Box::pin(b.purge(c, batch))).await
+    }
+
+    async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError> {
+        let rows = self
+            .run(move |b, c| Box::pin(b.abandoned(c, age, limit)))
+            .await?;
+        rows.into_iter().map(Row::found).collect()
+    }
+
+    async fn counts(&self, stuck_after: Duration) -> Result<Counts, StoreError> {
+        let row = self
+            .run(move |b, c| Box::pin(b.counts(c, stuck_after)))
+            .await?;
+        let count = |n: i64| u64::try_from(n).unwrap_or(0);
+        Ok(Counts {
+            processing: count(row.processing),
+            stuck: count(row.stuck),
+            unknown: count(row.unknown),
+            oldest_processing: row
+                .oldest_millis
+                .map(|age| Duration::from_millis(count(age))),
+        })
+    }
+
+    async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError> {
+        Ok(self.audited(identity, audit, Removal::Remove).await? > 0)
+    }
+
+    async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {
+        self.audited(identity, audit, Removal::Keep).await.map(drop)
+    }
+
+    async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {
+        let rows = self
+            .run(move |b, c| Box::pin(b.audit_after(c, line)))
+            .await?;
+        rows.into_iter().map(audit_line).collect()
+    }
+
+    async fn close(&self) {
+        self.stop.cancel();
+        // The lanes may still be writing their last; a database that hangs is not waited for.
+        let _ = tokio::time::timeout(self.patience, self.backend.pool().close()).await;
+    }
+}
+
+impl<B: Backend> Grouped<B> {
+    async fn audited(
+        &self,
+        identity: &Identity,
+        audit: Audit,
+        removal: Removal,
+    ) -> Result<u64, StoreError> {
+        let line = (identity.clone(), audit);
+        self.run(move |b, c| {
+            let (identity, audit) = line.clone();
+            Box::pin(async move { b.audit(c, &identity, &audit, removal).await })
+        })
+        .await
+    }
+}
+
+fn audit_line(row: AuditRow) -> Result<AuditLine, StoreError> {
+    let damaged = |what: &str| {
+        StoreError::Misconfigured(format!("line {} of the audit trail has {what}", row.id))
+    };
+    Ok(AuditLine {
+        id: row.id,
+        at: Timestamp::from_millis(row.at),
+        actor: row::text(row.actor).map_err(damaged)?,
+        action: row::text(row.action).map_err(damaged)?,
+        identity: row::identity(row.tenant, row.scope, row.idem_key).map_err(damaged)?,
+        note: row::text(row.note).map_err(damaged)?,
+    })
+}

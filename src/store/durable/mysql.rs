@@ -1,0 +1,151 @@
+//! MySQL 8+, 9 and MariaDB 10.6+.
+//!
+//! Claims are `INSERT IGNORE`: a duplicate costs its neighbours nothing. READ COMMITTED and rows
+//! sorted by the unique index keep batches from deadlocking each other.
+//!
+//! ## Why CASE
+//! A batch of completions is one `UPDATE` that picks each column by id. An upsert would be shorter,
+//! but it can raise a purged record from the dead.
+
+use std::str::FromStr;
+use std::sync::LazyLock;
+
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::{Executor, MySql, MySqlConnection, Pool};
+
+use super::DurableOptions;
+use super::backend::operations::*;
+use super::connection;
+use super::sizes::{MAX_ROWS, Sizes, repeat};
+use super::statements::{Dialect, Marks, Statements};
+use crate::store::StoreError;
+
+const DIALECT: Dialect = Dialect {
+    now: "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    marks: Marks::Question,
+    text: str::to_owned,
+    insert: ("INSERT IGNORE INTO", ""),
+    purge: "DELETE FROM oncegate_records WHERE expires_at <= {now} ORDER BY expires_at LIMIT ?",
+};
+static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
+static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));
+
+/// Values of a length or kind that the column does not take, and packets over the server's limit.
+const REFUSALS: [u16; 5] = [1048, 1153, 1264, 1366, 1406];
+
+/// An answer that does not fit is to be refused, not shortened.
+const STRICT: &str = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')";
+
+pub struct MySqlBackend {
+    pool: Pool<MySql>,
+}
+
+impl MySqlBackend {
+    pub fn new(url: &str, options: &DurableOptions) -> Result<Self, StoreError> {
+        let url = url.replacen("mariadb:", "mysql:", 1);
+        let connect = MySqlConnectOptions::from_str(&url)
+            .map_err(|error| {
+                connection::bad_url("mysql://user:password@host:3306/database", error)
+            })?
+            .timezone(Some("+00:00".to_owned()))
+            .statement_cache_capacity(256);
+        let pool = connection::pool_options(options)
+            .after_connect(|conn: &mut MySqlConnection, _| {
+                Box::pin(async move {
+                    conn.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                        .await?;
+                    conn.execute(STRICT).await?;
+                    Ok(())
+                })
+            })
+            .connect_lazy_with(connect);
+        Ok(Self { pool })
+    }
+
+    /// Any number may write at once.
+    async fn turn(&self) {}
+}
+
+impl Backend for MySqlBackend {
+    type Db = MySql;
+    const NAME: &'static str = "mysql";
+
+    fn pool(&self) -> &Pool<MySql> {
+        &self.pool
+    }
+
+    fn refuses_the_value(error: &sqlx::Error) -> bool {
+        let database = error.as_database_error();
+        database
+            .and_then(|error| error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>())
+            .is_some_and(|error| REFUSALS.contains(&error.number()))
+    }
+
+    async fn migrate(&self) -> Result<(), sqlx::migrate::MigrateError> {
+        let mut migrations = sqlx::migrate!("migrations/mysql");
+        connection::own_history(&mut migrations)
+            .run(&self.pool)
+            .await
+    }
+
+    async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {
+        let mut query = sqlx::query(SETTLE.exactly(rows.len()));
+        macro_rules! column {
+            ($value:expr) => {
+                for row in rows {
+                    query = query.bind(row.fence.id.0).bind($value(row));
+                }
+            };
+        }
+        column!(|row: &SettleRow<'_>| row.state);
+        column!(|row: &SettleRow<'_>| row.due_in);
+        column!(|row: &SettleRow<'_>| row.keep);
+        column!(|row: &SettleRow<'_>| row.status);
+        column!(|row: &SettleRow<'_>| row.headers.map(<[u8]>::to_vec));
+        column!(|row: &SettleRow<'_>| row.body.map(<[u8]>::to_vec));
+        column!(|row: &SettleRow<'_>| row.result_ref.map(|text| text.as_bytes().to_vec()));
+        column!(|row: &SettleRow<'_>| row.error.map(|_| 0_i64));
+        column!(|row: &SettleRow<'_>| row.error.map(|text| text.as_bytes().to_vec()));
+        for row in rows {
+            query = query.bind(row.fence.id.0);
+        }
+        for row in rows {
+            query = query.bind(row.fence.token.0);
+        }
+        Ok(query.execute(conn).await?.rows_affected())
+    }
+
+    shared_operations!(SQL, str::as_bytes);
+}
+
+pub fn statements() -> Vec<(&'static str, &'static str)> {
+    let mut all = SQL.named();
+    all.push(("settle", SETTLE.exactly(4)));
+    all
+}
+
+fn settle_text(rows: usize) -> String {
+    let pick = |value: &str| {
+        format!(
+            "CASE id {} END",
+            repeat(&format!("WHEN ? THEN {value}"), rows, " ")
+        )
+    };
+    let ids = repeat("?", rows, ", ");
+    DIALECT.finish(&format!(
+        "UPDATE oncegate_records FORCE INDEX (PRIMARY) SET updated_at = {{now}}, state = {}, \
+         due_at = {}, expires_at = {}, response_status = {}, response_headers = {}, \
+         response_body = {}, result_ref = {}, last_error_at = COALESCE({}, last_error_at), \
+         last_error = COALESCE({}, last_error) \
+         WHERE id IN ({ids}) AND token IN ({ids}) AND state IN ('PROCESSING', 'UNKNOWN')",
+        pick("?"),
+        pick("{now} + ?"),
+        pick("{now} + ?"),
+        pick("?"),
+        pick("?"),
+        pick("?"),
+        pick("?"),
+        pick("{now} + ?"),
+        pick("?"),
+    ))
+}

@@ -1,0 +1,209 @@
+//! The statements that all dialects share, written once.
+//!
+//! `?` marks a parameter and `{now}` the database's clock. Each is a single statement that carries
+//! its own conditions, so that nothing depends on what was read before.
+
+use super::sizes::{MAX_IDS, MAX_ROWS, Sizes, lasting, repeat};
+
+/// Where the dialects differ.
+pub struct Dialect {
+    /// Milliseconds since 1970-01-01 UTC by the database's clock.
+    pub now: &'static str,
+    pub marks: Marks,
+    /// Reads a text column as bytes.
+    pub text: fn(&str) -> String,
+    /// An insert that skips rows whose identity is taken: what stands before and after it.
+    pub insert: (&'static str, &'static str),
+    pub purge: &'static str,
+}
+
+pub enum Marks {
+    Question,
+    Numbered,
+}
+
+pub struct Statements {
+    pub insert: Sizes,
+    pub find: Sizes,
+    pub owners: Sizes,
+    pub release: Sizes,
+    pub renew: Sizes,
+    pub take_over: &'static str,
+    pub remove_expired: &'static str,
+    pub purge: &'static str,
+    pub abandoned: &'static str,
+    pub counts: &'static str,
+    pub forget: &'static str,
+    pub audit: &'static str,
+    pub audit_after: &'static str,
+    pub audit_newest: &'static str,
+}
+
+const TABLE: &str = "oncegate_records";
+const SAME_IDENTITY: &str = "(idem_key = ? AND scope = ? AND tenant = ?)";
+
+impl Statements {
+    pub fn new(dialect: &Dialect) -> Self {
+        let columns = dialect.columns();
+        let (insert_into, or_skip) = dialect.insert;
+        let one = |text: &str| lasting(dialect.finish(text));
+        let by_id = |before: &str, after: &str| {
+            Sizes::up_to(MAX_IDS, |n| {
+                let list = repeat("?", n, ", ");
+                dialect.finish(
+                    &format!("{before} WHERE id IN ({list}){after}").replace("{list}", &list),
+                )
+            })
+        };
+        Self {
+            insert: Sizes::up_to(MAX_ROWS, |n| {
+                let row = "(?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, {now} + ?, {now}, {now})";
+                dialect.finish(&format!(
+                    "{insert_into} {TABLE} (id, idem_key, scope, tenant, fingerprint, credential, \
+                     state, attempt, token, due_at, created_at, updated_at) VALUES {}{or_skip}",
+                    repeat(row, n, ", ")
+                ))
+            }),
+            find: Sizes::up_to(MAX_ROWS, |n| {
+                let any = repeat(SAME_IDENTITY, n, " OR ");
+                dialect.finish(&format!("SELECT {columns} FROM {TABLE} WHERE {any}"))
+            }),
+            owners: by_id(
+                &format!(
+                    "SELECT id, token, attempt, {} FROM {TABLE}",
+                    (dialect.text)("state")
+                ),
+                "",
+            ),
+            release: by_id(
+                &format!("DELETE FROM {TABLE}"),
+                " AND token IN ({list}) AND state IN ('PROCESSING', 'UNKNOWN')",
+            ),
+            renew: by_id(
+                &format!("UPDATE {TABLE} SET due_at = {{now}} + ?"),
+                " AND token IN ({list}) AND state = 'PROCESSING'",
+            ),
+            take_over: one(&format!(
+                "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + 1, token = ?, \
+                 due_at = {{now}} + ?, expires_at = NULL, response_status = NULL, \
+                 response_headers = NULL, response_body = NULL, updated_at = {{now}} \
+                 WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
+                 AND (due_at <= {{now}} OR (? = 1 AND state <> 'PROCESSING'))"
+            )),
+            remove_expired: one(&format!(
+                "DELETE FROM {TABLE} WHERE {SAME_IDENTITY} AND expires_at <= {{now}}"
+            )),
+            purge: one(dialect.purge),
+            abandoned: one(&format!(
+                "SELECT {columns} FROM {TABLE} WHERE state = 'PROCESSING' AND due_at <= {{now}} \
+                 AND updated_at <= {{now}} - ? ORDER BY due_at LIMIT ?"
+            )),
+            counts: one(&format!(
+                "SELECT COUNT(*) AS processing, \
+                 COUNT(CASE WHEN due_at <= {{now}} AND updated_at <= {{now}} - ? THEN 1 END) \
+                 AS stuck, \
+                 (SELECT COUNT(*) FROM {TABLE} WHERE state = 'UNKNOWN') AS unknown, \
+                 {{now}} - MIN(updated_at) AS oldest_millis \
+                 FROM {TABLE} WHERE state = 'PROCESSING'"
+            )),
+            forget: one(&format!(
+                "DELETE FROM {TABLE} WHERE {SAME_IDENTITY} \
+                 AND NOT (state = 'PROCESSING' AND due_at > {{now}})"
+            )),
+            audit: one("INSERT INTO oncegate_audit \
+                 (at, actor, action, idem_key, scope, tenant, note) \
+                 VALUES ({now}, ?, ?, ?, ?, ?, ?)"),
+            audit_after: one(&format!(
+                "{} WHERE id > ? ORDER BY id LIMIT 1000",
+                dialect.audit()
+            )),
+            audit_newest: one(&format!("{} ORDER BY id DESC LIMIT 1", dialect.audit())),
+        }
+    }
+}
+
+impl Statements {
+    /// Each by its name, in the size of four rows where it has sizes.
+    pub fn named(&self) -> Vec<(&'static str, &'static str)> {
+        vec![
+            ("insert", self.insert.exactly(4)),
+            ("find", self.find.exactly(4)),
+            ("owners", self.owners.exactly(4)),
+            ("release", self.release.exactly(4)),
+            ("renew", self.renew.exactly(4)),
+            ("take_over", self.take_over),
+            ("remove_expired", self.remove_expired),
+            ("purge", self.purge),
+            ("abandoned", self.abandoned),
+            ("counts", self.counts),
+            ("forget", self.forget),
+            ("audit", self.audit),
+            ("audit_after", self.audit_after),
+            ("audit_newest", self.audit_newest),
+        ]
+    }
+}
+
+impl Dialect {
+    /// Fills in the clock and numbers the parameters where the dialect wants it.
+    pub fn finish(&self, text: &str) -> String {
+        let text = text.replace("{now}", self.now);
+        match self.marks {
+            Marks::Question => text,
+            Marks::Numbered => {
+                let mut parts = text.split('?');
+                let mut numbered = parts.next().unwrap_or_default().to_owned();
+                for (index, part) in parts.enumerate() {
+                    numbered.push_str(&format!("${}", index + 1));
+                    numbered.push_str(part);
+                }
+                numbered
+            }
+        }
+    }
+
+    fn columns(&self) -> String {
+        let text = [
+            "tenant",
+            "scope",
+            "idem_key",
+            "state",
+            "result_ref",
+            "last_error",
+        ];
+        format!(
+            "id, fingerprint, credential, attempt, token, due_at, expires_at, response_status, \
+             response_headers, response_body, last_error_at, created_at, updated_at, {}, \
+             {{now}} AS db_now",
+            text.map(self.text).join(", ")
+        )
+    }
+
+    fn audit(&self) -> String {
+        let text = ["actor", "action", "idem_key", "scope", "tenant", "note"];
+        format!(
+            "SELECT id, at, {} FROM oncegate_audit",
+            text.map(self.text).join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_from_left_to_right() {
+        let dialect = Dialect {
+            now: "now()",
+            marks: Marks::Numbered,
+            text: str::to_owned,
+            insert: ("INSERT INTO", ""),
+            purge: "",
+        };
+        assert_eq!(
+            dialect.finish("a = ? AND b = {now} + ?"),
+            "a = $1 AND b = now() + $2"
+        );
+    }
+}

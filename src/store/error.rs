@@ -1,0 +1,30 @@
+//! Why a tier could not do what it was asked, and whether asking again can help.
+
+use std::fmt::Display;
+
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum StoreError {
+    /// Down, slow, overloaded or cut off: asking again can help. A write may or may not have been
+    /// applied; every write of this crate can be repeated safely.
+    #[error("the {tier} did not answer: {reason}")]
+    Unavailable { tier: &'static str, reason: String },
+    /// The tier understood and refused this value: asking again cannot help.
+    #[error("the {tier} refused the value: {reason}")]
+    Rejected { tier: &'static str, reason: String },
+    /// The URL, the schema or a stored row is not what it should be.
+    #[error("{0}")]
+    Misconfigured(String),
+}
+
+impl StoreError {
+    pub fn unavailable(tier: &'static str, reason: impl Display) -> Self {
+        Self::Unavailable {
+            tier,
+            reason: reason.to_string(),
+        }
+    }
+
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
+    }
+}

@@ -1,0 +1,46 @@
+//! Which identities somebody in this process listens to, and how many do.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use crate::idempotency::IdentityDigest;
+
+#[derive(Default)]
+pub struct Listeners(Mutex<HashMap<IdentityDigest, usize>>);
+
+impl Listeners {
+    /// True for the first one.
+    pub fn add(&self, identity: &IdentityDigest) -> bool {
+        let mut all = self
+            .0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let count = all.entry(*identity).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    /// True for the last one.
+    pub fn remove(&self, identity: &IdentityDigest) -> bool {
+        let mut all = self
+            .0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(count) = all.get_mut(identity) else {
+            return false;
+        };
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            all.remove(identity);
+        }
+        last
+    }
+
+    pub fn has(&self, identity: &IdentityDigest) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .contains_key(identity)
+    }
+}

@@ -1,0 +1,121 @@
+//! The fast tier: a hint that may reject or replay, and never admits.
+//!
+//! One value per identity: a lock while it runs, the finished answer for a while after, or a mark
+//! that the answer was forgotten. Losing all of them costs a round trip to the durable tier.
+
+pub mod breaker;
+mod listeners;
+pub mod memory;
+pub mod redis;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::broadcast;
+
+use crate::idempotency::{Credential, Fingerprint, IdentityDigest, Snapshot, Token};
+use crate::store::StoreError;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Locked(Lock),
+    Finished(Finished),
+    /// An operator forgot the answer: late copies of it are to stay out for a while.
+    Forgotten,
+}
+
+/// Somebody is at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock {
+    pub token: Token,
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// A finished answer, and what is needed to know whom to give it to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    pub fingerprint: Option<Fingerprint>,
+    pub credential: Option<Credential>,
+    pub answer: Snapshot,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// The lock is ours: ask the durable tier.
+    Ours,
+    /// Somebody was there first.
+    Taken(Value),
+}
+
+/// What takes the place of a lock that is ours.
+#[derive(Clone, Debug)]
+pub enum Replacement {
+    Nothing,
+    With(Value, Duration),
+}
+
+/// What the tier tells without being asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Push {
+    /// Something happened to an identity that is listened to.
+    Changed(IdentityDigest),
+    Forgotten(IdentityDigest),
+}
+
+/// How long a forgotten answer is kept out: longer than any publication can be on its way.
+pub const FORGOTTEN_FOR: Duration = Duration::from_secs(10);
+
+#[async_trait]
+pub trait FastTier: Send + Sync {
+    /// The word for logs: `redis`, `memory`.
+    fn name(&self) -> &'static str;
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// Takes the lock, or says what is there; one round trip.
+    async fn reserve(
+        &self,
+        identity: &IdentityDigest,
+        lock: Lock,
+        ttl: Duration,
+    ) -> Result<Reserved, StoreError>;
+    /// Replaces the lock of this owner, or what has vanished, and tells those who listen. Another
+    /// owner's lock, an answer and a forgotten one stay.
+    async fn replace(
+        &self,
+        identity: &IdentityDigest,
+        owner: Token,
+        by: Replacement,
+    ) -> Result<(), StoreError>;
+    /// Prolongs the locks that are still their owners'.
+    async fn renew(
+        &self,
+        locks: &[(IdentityDigest, Token)],
+        ttl: Duration,
+    ) -> Result<(), StoreError>;
+    /// Marks the answer as forgotten and tells every instance.
+    async fn forget(&self, identity: &IdentityDigest) -> Result<(), StoreError>;
+
+    /// Asks for pushes about an identity; each call is matched by one `unlisten`.
+    async fn listen(&self, identity: &IdentityDigest) -> Result<(), StoreError>;
+    fn unlisten(&self, identity: &IdentityDigest);
+    fn pushes(&self) -> broadcast::Receiver<Push>;
+}
+
+/// Opens the tier that the URL names, inside a runtime; None for `none`. The server need not be up.
+pub fn open(url: &str) -> Result<Option<Arc<dyn FastTier>>, StoreError> {
+    let scheme = url.split(':').next().unwrap_or_default();
+    match scheme {
+        "redis" | "rediss" | "redis-cluster" | "rediss-cluster" | "redis-sentinel"
+        | "rediss-sentinel" => {
+            let redis = redis::Redis::open(url)?;
+            Ok(Some(Arc::new(breaker::Guarded::new(Arc::new(redis)))))
+        }
+        "memory" => Ok(Some(Arc::new(memory::Memory::default()))),
+        "none" => Ok(None),
+        _ => Err(StoreError::Misconfigured(format!(
+            "the fast tier's URL starts with {scheme:?}; use redis://, rediss://, \
+             redis-cluster://, redis-sentinel://, memory: or none"
+        ))),
+    }
+}

@@ -1,0 +1,443 @@
+//! Both tiers as one: the only file that knows the two.
+//!
+//! The fast tier is asked first and believed only when it refuses or replays. Whoever it lets
+//! through still has to be admitted by the durable tier; what is learnt there is put back into the
+//! fast tier for the next one.
+//!
+//! A lock says that somebody is asking or running. Whoever holds it while the durable tier turns it
+//! away gives it up at once, so the worst a stray lock does is a 409 that a retry cures.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::clock::{self, Timestamp};
+use crate::idempotency::decide::{Asked, differs, replay};
+use crate::idempotency::record::AfterFailure;
+use crate::idempotency::settle::Earlier;
+use crate::idempotency::{
+    Admission, Decision, Fence, Found, Identity, IdentityDigest, Policy, Record, Refusal,
+    Settlement, State, Token, decide,
+};
+use crate::store::durable::{
+    Audit, AuditLine, Claimed, DurableTier, NewClaim, Right, TakeOver, Taken, Written,
+};
+use crate::store::error::StoreError;
+use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Value};
+use crate::telemetry::metrics::{self, Tier};
+
+/// A record may change between being read and being taken; each change is somebody's progress.
+const RACES: usize = 8;
+
+#[derive(Clone, Debug)]
+pub struct FastSettings {
+    /// How long a lock stands without being renewed.
+    pub lock_ttl: Duration,
+    /// How long a finished answer stays.
+    pub replay_ttl: Duration,
+    pub replay_max_bytes: usize,
+}
+
+impl Default for FastSettings {
+    fn default() -> Self {
+        Self {
+            lock_ttl: Duration::from_secs(20),
+            replay_ttl: Duration::from_secs(600),
+            replay_max_bytes: 64 << 10,
+        }
+    }
+}
+
+pub struct Tiered {
+    durable: Arc<dyn DurableTier>,
+    fast: Option<Arc<dyn FastTier>>,
+    settings: FastSettings,
+}
+
+/// Whom to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    FastFirst,
+    /// The fast tier was asked before and may be out of date.
+    DurableOnly,
+}
+
+/// What one look at the tiers came to.
+#[derive(Debug)]
+pub enum Step {
+    Admitted(Admitted),
+    Replay(Held, Tier),
+    /// Somebody runs it now.
+    Busy,
+    Refuse(Refusal),
+}
+
+/// The right to run one attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Admitted {
+    pub fence: Fence,
+    pub attempt: u32,
+    pub earlier: Earlier,
+    /// Before the durable tier was asked: the lease cannot end sooner than this plus its length.
+    pub since: Instant,
+}
+
+/// A finished answer, and how long it holds; None: longer than is known here.
+#[derive(Clone, Debug)]
+pub struct Held {
+    pub finished: Finished,
+    pub until: Option<Instant>,
+}
+
+impl Tiered {
+    pub fn new(
+        durable: Arc<dyn DurableTier>,
+        fast: Option<Arc<dyn FastTier>>,
+        settings: FastSettings,
+    ) -> Self {
+        Self {
+            durable,
+            fast,
+            settings,
+        }
+    }
+
+    pub fn durable(&self) -> &Arc<dyn DurableTier> {
+        &self.durable
+    }
+
+    pub fn fast(&self) -> Option<&Arc<dyn FastTier>> {
+        self.fast.as_ref()
+    }
+
+    /// How often a lease has to be renewed so that neither tier's protection runs out.
+    pub fn renewal_period(&self, lease: Duration) -> Duration {
+        lease.min(self.settings.lock_ttl) / 3
+    }
+
+    pub async fn step(
+        &self,
+        identity: &Identity,
+        asked: &Asked,
+        policy: &Policy,
+        look: Look,
+    ) -> Result<Step, StoreError> {
+        let token = Token::fresh();
+        let mut locked = false;
+        if look == Look::FastFirst {
+            let lock = Lock {
+                token,
+                fingerprint: asked.fingerprint,
+            };
+            match self.reserve(identity, lock, policy).await {
+                Some(Reserved::Taken(Value::Finished(finished))) => {
+                    return Ok(from_fast(finished, asked, policy));
+                }
+                // A lock of another request proves nothing about the record: the durable tier says
+                // which of the two is the stranger.
+                Some(Reserved::Taken(Value::Locked(lock)))
+                    if !differs(lock.fingerprint, asked.fingerprint) =>
+                {
+                    return Ok(Step::Busy);
+                }
+                Some(Reserved::Ours) => locked = true,
+                Some(Reserved::Taken(Value::Locked(_) | Value::Forgotten)) | None => {}
+            }
+        }
+        let found = self.admit(identity, asked, policy, token).await;
+        if locked {
+            let by = match &found {
+                Ok((Step::Admitted(_), _)) => return found.map(|(step, _)| step),
+                Ok((_, Some(found))) => self.reflection(found, policy),
+                Ok((_, None)) | Err(_) => Replacement::Nothing,
+            };
+            self.replace(identity.digest(), token, by).await;
+        }
+        found.map(|(step, _)| step)
+    }
+
+    async fn reserve(&self, identity: &Identity, lock: Lock, policy: &Policy) -> Option<Reserved> {
+        let ttl = self.settings.lock_ttl.min(policy.lease);
+        let reserved = self
+            .fast
+            .as_ref()?
+            .reserve(identity.digest(), lock, ttl)
+            .await;
+        heard(Tier::Fast, "reserve", reserved)
+    }
+
+    /// Asks the durable tier until it admits somebody: us, or whoever was first.
+    async fn admit(
+        &self,
+        identity: &Identity,
+        asked: &Asked,
+        policy: &Policy,
+        token: Token,
+    ) -> Result<(Step, Option<Found>), StoreError> {
+        let mut claim = NewClaim::new(identity.clone(), *asked, policy.lease);
+        claim.fence.token = token;
+        for _ in 0..RACES {
+            let since = clock::now();
+            let found = match self.durable.claim(claim.clone()).await? {
+                Claimed::New => {
+                    let admitted = Admitted {
+                        fence: claim.fence,
+                        attempt: 1,
+                        earlier: Earlier::Nothing,
+                        since,
+                    };
+                    return Ok((Step::Admitted(admitted), None));
+                }
+                Claimed::Exists(found) => *found,
+            };
+            match decide(Some(&found), asked, policy) {
+                Decision::Execute(Admission::TakeOver) => {
+                    let take = TakeOver {
+                        seen: found.record.fence(),
+                        token,
+                        lease: policy.lease,
+                        right: Right::Due,
+                    };
+                    let since = clock::now();
+                    if let Taken::Won { attempt } = self.durable.take_over(take).await? {
+                        let admitted = Admitted {
+                            fence: Fence {
+                                id: found.record.id,
+                                token,
+                            },
+                            attempt,
+                            earlier: earlier(&found.record),
+                            since,
+                        };
+                        return Ok((Step::Admitted(admitted), None));
+                    }
+                }
+                Decision::Execute(Admission::Replace | Admission::New) => {
+                    self.durable.remove_expired(identity).await?;
+                }
+                Decision::Wait { .. } => return Ok((Step::Busy, Some(found))),
+                Decision::Refuse(refusal) => return Ok((Step::Refuse(refusal), Some(found))),
+                Decision::Replay(_) => {
+                    let step = match finished(&found.record) {
+                        Some((answer, expires_at)) => Step::Replay(
+                            Held {
+                                finished: answer,
+                                until: until(expires_at, found.now),
+                            },
+                            Tier::Durable,
+                        ),
+                        None => Step::Busy,
+                    };
+                    return Ok((step, Some(found)));
+                }
+            }
+        }
+        Ok((Step::Busy, None))
+    }
+
+    /// What the fast tier should say of a record that somebody else owns.
+    fn reflection(&self, found: &Found, policy: &Policy) -> Replacement {
+        if let Some((answer, expires_at)) = finished(&found.record) {
+            return self.publication(answer, expires_at.since(found.now));
+        }
+        match found.record.state {
+            State::Processing { lease_until } if found.now < lease_until => {
+                let lock = Lock {
+                    token: found.record.token,
+                    fingerprint: found.record.fingerprint,
+                };
+                let ttl = self.settings.lock_ttl.min(policy.lease);
+                Replacement::With(Value::Locked(lock), ttl.min(lease_until.since(found.now)))
+            }
+            _ => Replacement::Nothing,
+        }
+    }
+
+    fn publication(&self, finished: Finished, keep: Duration) -> Replacement {
+        match finished.answer.len() <= self.settings.replay_max_bytes && !keep.is_zero() {
+            true => Replacement::With(
+                Value::Finished(finished),
+                keep.min(self.settings.replay_ttl),
+            ),
+            false => Replacement::Nothing,
+        }
+    }
+
+    /// Writes how an attempt ended.
+    pub async fn settle(
+        &self,
+        fence: Fence,
+        settlement: &Settlement,
+    ) -> Result<Written, StoreError> {
+        let written = self.durable.settle(fence, settlement.clone()).await;
+        if written.is_err() {
+            metrics::tier_error(Tier::Durable, "settle");
+        }
+        written
+    }
+
+    /// After an attempt was settled: what the fast tier shows from now on.
+    pub async fn publish(&self, identity: &IdentityDigest, owner: Token, answer: Option<Held>) {
+        let by = match answer {
+            Some(Held { finished, until }) => {
+                let keep = until.map_or(self.settings.replay_ttl, |until| {
+                    until.saturating_duration_since(clock::now())
+                });
+                self.publication(finished, keep)
+            }
+            None => Replacement::Nothing,
+        };
+        self.replace(identity, owner, by).await;
+    }
+
+    /// Keeps an answer that the durable tier cannot take now where retries will find it, for as
+    /// long as the record would hold it and however large it is.
+    pub async fn rescue(&self, identity: &IdentityDigest, owner: Token, held: Held) {
+        let keep = held.until.map_or(self.settings.replay_ttl, |until| {
+            until.saturating_duration_since(clock::now())
+        });
+        self.replace(
+            identity,
+            owner,
+            Replacement::With(Value::Finished(held.finished), keep),
+        )
+        .await;
+    }
+
+    async fn replace(&self, identity: &IdentityDigest, owner: Token, by: Replacement) {
+        if let Some(fast) = &self.fast {
+            heard(
+                Tier::Fast,
+                "replace",
+                fast.replace(identity, owner, by).await,
+            );
+        }
+    }
+
+    /// Renews leases and their locks; returns the leases that are ours no more.
+    pub async fn renew(
+        &self,
+        leases: &[(Fence, IdentityDigest)],
+        lease: Duration,
+    ) -> Result<Vec<Fence>, StoreError> {
+        let fences = leases.iter().map(|(fence, _)| *fence).collect();
+        let locks = async {
+            if let Some(fast) = &self.fast {
+                let locks: Vec<_> = leases
+                    .iter()
+                    .map(|(fence, identity)| (*identity, fence.token))
+                    .collect();
+                let ttl = self.settings.lock_ttl.min(lease);
+                heard(Tier::Fast, "renew", fast.renew(&locks, ttl).await);
+            }
+        };
+        let (lost, ()) = tokio::join!(self.durable.renew(fences, lease), locks);
+        lost.inspect_err(|_| metrics::tier_error(Tier::Durable, "renew"))
+    }
+
+    /// Takes a record that nobody runs away from whoever had it, as the next attempt.
+    pub async fn take_for_operator(
+        &self,
+        identity: &Identity,
+        lease: Duration,
+    ) -> Result<Option<Admitted>, StoreError> {
+        let Some(found) = self.durable.find(identity).await? else {
+            return Ok(None);
+        };
+        let since = clock::now();
+        let token = Token::fresh();
+        let take = TakeOver {
+            seen: found.record.fence(),
+            token,
+            lease,
+            right: Right::Operator,
+        };
+        Ok(match self.durable.take_over(take).await? {
+            Taken::Won { attempt } => Some(Admitted {
+                fence: Fence {
+                    id: found.record.id,
+                    token,
+                },
+                attempt,
+                earlier: earlier(&found.record),
+                since,
+            }),
+            Taken::Lost => None,
+        })
+    }
+
+    /// Removes a record that nobody runs. False: there was none.
+    pub async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError> {
+        let removed = self.durable.forget(identity, audit).await?;
+        self.forget_fast(identity.digest()).await;
+        Ok(removed)
+    }
+
+    /// False: the fast tier could not be reached, so a copy may still be there.
+    pub async fn forget_fast(&self, identity: &IdentityDigest) -> bool {
+        match &self.fast {
+            Some(fast) => heard(Tier::Fast, "forget", fast.forget(identity).await).is_some(),
+            None => true,
+        }
+    }
+
+    pub async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {
+        self.durable.audit(identity, audit).await
+    }
+
+    pub async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {
+        self.durable.audit_after(line).await
+    }
+}
+
+/// The fast tier is optional: its failures are counted, never passed on.
+fn heard<T>(tier: Tier, operation: &'static str, result: Result<T, StoreError>) -> Option<T> {
+    result
+        .inspect_err(|_| metrics::tier_error(tier, operation))
+        .ok()
+}
+
+fn from_fast(finished: Finished, asked: &Asked, policy: &Policy) -> Step {
+    if differs(finished.fingerprint, asked.fingerprint) {
+        return Step::Refuse(Refusal::KeyReused);
+    }
+    match replay(finished.credential, &finished.answer, asked, policy) {
+        Decision::Refuse(refusal) => Step::Refuse(refusal),
+        _ => Step::Replay(
+            Held {
+                finished,
+                until: None,
+            },
+            Tier::Fast,
+        ),
+    }
+}
+
+/// The finished answer in a record, and when it expires.
+fn finished(record: &Record) -> Option<(Finished, Timestamp)> {
+    match &record.state {
+        State::Succeeded { answer, expires_at }
+        | State::Failed {
+            then: AfterFailure::Replay { answer },
+            expires_at,
+        } => {
+            let finished = Finished {
+                fingerprint: record.fingerprint,
+                credential: record.credential,
+                answer: answer.clone(),
+            };
+            Some((finished, *expires_at))
+        }
+        _ => None,
+    }
+}
+
+fn until(expires_at: Timestamp, now: Timestamp) -> Option<Instant> {
+    clock::now().checked_add(expires_at.since(now))
+}
+
+fn earlier(record: &Record) -> Earlier {
+    match record.state {
+        State::Processing { .. } | State::Unknown { .. } => Earlier::Unknown,
+        State::Failed { .. } | State::Succeeded { .. } => Earlier::Failed,
+    }
+}

@@ -1,0 +1,3 @@
+//! What oncegate tells about itself.
+
+pub mod metrics;

@@ -1,0 +1,6 @@
+//! Everything that runs on real servers, in one binary so that tests share them.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bed;

@@ -1,0 +1,45 @@
+//! The test bed: real servers, killed and frozen at will, and a proxy that breaks connections.
+//!
+//! Every server is a private child process on 127.0.0.1 with throw-away data, so that tests run
+//! side by side, need no setup besides the installed binaries, and leave nothing behind.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary and the benchmark use a different part of the test bed"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the bed runs outside the product: it reads the environment, the clock, and blocks"
+)]
+
+pub mod family;
+pub mod fault_proxy;
+pub mod ports;
+pub mod process;
+pub mod scratch;
+pub mod servers;
+pub mod shared;
+
+pub use fault_proxy::FaultProxy;
+pub use servers::{
+    DatabaseServer, Kind, MariaDb, MySql, OldRedis, Postgres, Redis, RedisCluster, RedisSentinel,
+    Server,
+};
+
+use std::time::Duration;
+
+/// Waits until `condition` holds, asking every few milliseconds.
+///
+/// # Panics
+/// When it does not hold within `timeout`; `what` then names what was awaited in vain.
+pub async fn eventually(what: &str, timeout: Duration, mut condition: impl AsyncFnMut() -> bool) {
+    let polling = async {
+        while !condition().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    if tokio::time::timeout(timeout, polling).await.is_err() {
+        panic!("waited {timeout:?} in vain: {what}");
+    }
+}
