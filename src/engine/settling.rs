@@ -42,7 +42,7 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Tells `stored` as soon as it is durable, then lets the other tiers know.
+    /// Tells `stored` once it is durable and the other tiers know.
     pub async fn run(self, stored: oneshot::Sender<Settled>) {
         let Self {
             shared,
@@ -65,33 +65,24 @@ impl Settling {
         if let Some(held) = &held {
             shared.answers.insert(identity, held, epoch);
         }
+        if settled == Settled::Fenced {
+            metrics::fenced_write();
+            tracing::warn!(identity = ?request.identity, attempt = admitted.attempt,
+                "an attempt ended after another had taken over: nothing was changed");
+        }
+        if rescued && settled != Settled::Stored {
+            shared.answers.forget(identity);
+            shared.tiers.forget_fast(identity).await;
+        }
+        // Before anybody hears of it: a client that retries elsewhere must not meet our lock.
+        shared
+            .tiers
+            .publish(identity, admitted.fence.token, held)
+            .await;
         shared.leases.remove(admitted.fence);
         drop(flight);
         // Nobody waiting is fine: it is stored.
         let _ = stored.send(settled);
-        match settled {
-            Settled::Stored => {
-                shared
-                    .tiers
-                    .publish(identity, admitted.fence.token, held)
-                    .await
-            }
-            Settled::Fenced | Settled::NotStored => {
-                if settled == Settled::Fenced {
-                    metrics::fenced_write();
-                    tracing::warn!(identity = ?request.identity, attempt = admitted.attempt,
-                        "an attempt ended after another had taken over: nothing was changed");
-                }
-                if rescued {
-                    shared.answers.forget(identity);
-                    shared.tiers.forget_fast(identity).await;
-                }
-                shared
-                    .tiers
-                    .publish(identity, admitted.fence.token, None)
-                    .await;
-            }
-        }
     }
 }
 
