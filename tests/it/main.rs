@@ -5,3 +5,4 @@ mod support;
 
 mod bed;
 mod engine;
+mod faults;

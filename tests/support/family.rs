@@ -95,3 +95,22 @@ pub fn wait_until(timeout: Duration, mut condition: impl FnMut() -> bool) -> boo
     }
     true
 }
+
+/// The processor time that the process and its descendants, dead ones included, have used.
+pub fn cpu_time(pid: libc::pid_t) -> Duration {
+    let ticks: u64 = family(pid).into_iter().filter_map(cpu_ticks).sum();
+    // SAFETY: a query without arguments that touch memory.
+    let per_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100);
+    Duration::from_millis(ticks * 1000 / per_second)
+}
+
+fn cpu_ticks(pid: libc::pid_t) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields = text.rsplit_once(')')?.1.split_whitespace();
+    // User, system, and the same of children that were waited for.
+    fields
+        .skip(11)
+        .take(4)
+        .map(|ticks| ticks.parse::<u64>().ok())
+        .sum()
+}

