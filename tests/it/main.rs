@@ -6,3 +6,5 @@ mod support;
 mod bed;
 mod engine;
 mod faults;
+mod model;
+mod sql;

@@ -12,6 +12,7 @@ mod batches;
 mod connection;
 mod grouped;
 mod mysql;
+mod nodelay;
 mod postgres;
 mod row;
 mod sizes;

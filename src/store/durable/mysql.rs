@@ -13,11 +13,10 @@ use std::sync::LazyLock;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{Executor, MySql, MySqlConnection, Pool};
 
-use super::DurableOptions;
 use super::backend::operations::*;
-use super::connection;
 use super::sizes::{MAX_ROWS, Sizes, repeat};
 use super::statements::{Dialect, Marks, Statements};
+use super::{DurableOptions, connection, nodelay};
 use crate::store::StoreError;
 
 const DIALECT: Dialect = Dialect {
@@ -49,8 +48,10 @@ impl MySqlBackend {
             })?
             .timezone(Some("+00:00".to_owned()))
             .statement_cache_capacity(256);
+        let port = connect.get_port();
         let pool = connection::pool_options(options)
-            .after_connect(|conn: &mut MySqlConnection, _| {
+            .after_connect(move |conn: &mut MySqlConnection, _| {
+                nodelay::on_connections_to(port);
                 Box::pin(async move {
                     conn.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
                         .await?;

@@ -6,11 +6,10 @@ use std::sync::LazyLock;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Pool, Postgres};
 
-use super::DurableOptions;
 use super::backend::operations::*;
-use super::connection;
 use super::sizes::{MAX_ROWS, Sizes, repeat};
 use super::statements::{Dialect, Marks, Statements};
+use super::{DurableOptions, connection, nodelay};
 use crate::store::StoreError;
 
 const DIALECT: Dialect = Dialect {
@@ -35,7 +34,13 @@ impl PostgresBackend {
                 connection::bad_url("postgres://user:password@host:5432/database", error)
             })?
             .statement_cache_capacity(256);
-        let pool = connection::pool_options(options).connect_lazy_with(connect);
+        let port = connect.get_port();
+        let pool = connection::pool_options(options)
+            .after_connect(move |_, _| {
+                nodelay::on_connections_to(port);
+                Box::pin(async { Ok(()) })
+            })
+            .connect_lazy_with(connect);
         Ok(Self { pool })
     }
 
