@@ -20,7 +20,7 @@ use oncegate::idempotency::{
     Body, Fingerprint, HeaderBlock, Identity, Key, Scope, Settlement, Snapshot, Tenant,
 };
 use oncegate::store::durable::{self, Claimed, DurableOptions, DurableTier, NewClaim, Writes};
-use support::servers::{self, DatabaseServer, Kind, Server};
+use support::servers::{self, DatabaseServer, Kind};
 use support::{MariaDb, MySql, Postgres, scratch};
 
 const CALLERS: [usize; 4] = [1, 16, 64, 256];
@@ -30,10 +30,7 @@ const WARM_UP: Duration = Duration::from_millis(1000);
 const ANSWER_BYTES: usize = 600;
 
 fn main() {
-    let wanted: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| !a.starts_with('-'))
-        .collect();
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -78,12 +75,7 @@ impl Bench {
             Some(server) => server.url() + "?sslmode=disable",
             None => format!("sqlite://{}", folder.path().join("bench.db").display()),
         };
-        Some(Self {
-            backend,
-            url,
-            server,
-            _folder: folder,
-        })
+        Some(Self { backend, url, server, _folder: folder })
     }
 
     async fn run(self) {
@@ -116,11 +108,7 @@ impl Bench {
 
     async fn open(&self, writes: Writes) -> Arc<dyn DurableTier> {
         let patience = Duration::from_secs(30);
-        let options = DurableOptions {
-            max_connections: 64,
-            patience,
-            writes,
-        };
+        let options = DurableOptions { max_connections: 64, patience, writes };
         let tier = durable::open(&self.url, &options).expect("the URL names a durable tier");
         tier.migrate().await.expect("it can be migrated");
         tier
@@ -170,11 +158,7 @@ struct Measured {
 
 impl Measured {
     fn better(self, other: Self) -> Self {
-        if other.per_second > self.per_second {
-            other
-        } else {
-            self
-        }
+        if other.per_second > self.per_second { other } else { self }
     }
 }
 
@@ -189,10 +173,7 @@ async fn call(tier: Arc<dyn DurableTier>, stop: Arc<AtomicBool>, pairs: Arc<Atom
         let key = uuid::Uuid::new_v4().to_string();
         let key = Key::new(&key, &KeyRules::default()).expect("a UUID is a key");
         let identity = Identity::new(tenant.clone(), Scope::default(), key);
-        let asked = Asked {
-            fingerprint: Some(Fingerprint::of_text("x")),
-            credential: None,
-        };
+        let asked = Asked { fingerprint: Some(Fingerprint::of_text("x")), credential: None };
         let claim = NewClaim::new(identity, asked, Duration::from_secs(30));
         let fence = claim.fence;
         match tier.claim(claim).await.expect("the claim is answered") {
@@ -204,9 +185,7 @@ async fn call(tier: Arc<dyn DurableTier>, stop: Arc<AtomicBool>, pairs: Arc<Atom
             result_ref: None,
             keep: Duration::from_secs(3600),
         };
-        tier.settle(fence, done)
-            .await
-            .expect("the completion is answered");
+        tier.settle(fence, done).await.expect("the completion is answered");
         pairs.fetch_add(1, Ordering::Relaxed);
     }
 }

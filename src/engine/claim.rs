@@ -46,15 +46,7 @@ impl Claim {
             shared.tiers.renewal_period(lease),
             admitted.since,
         );
-        Self {
-            open: Some(Open {
-                shared,
-                admitted,
-                request,
-                flight,
-            }),
-            handed_out: false,
-        }
+        Self { open: Some(Open { shared, admitted, request, flight }), handed_out: false }
     }
 
     /// From here on dropping it means unknown.
@@ -80,11 +72,7 @@ impl Claim {
         }
         let one = [(open.admitted.fence, *open.request.identity.digest())];
         let lost = open.shared.tiers.renew(&one, lease).await?;
-        Ok(if lost.is_empty() {
-            StillOurs::Yes
-        } else {
-            StillOurs::No
-        })
+        Ok(if lost.is_empty() { StillOurs::Yes } else { StillOurs::No })
     }
 
     pub async fn complete(self, answer: Snapshot, result_ref: Option<String>) -> Settled {
@@ -93,11 +81,7 @@ impl Claim {
 
     /// It definitely failed.
     pub async fn fail(self, answer: Option<Snapshot>, error: impl Into<String>) -> Settled {
-        self.end(Ending::Failed {
-            answer,
-            error: error.into(),
-        })
-        .await
+        self.end(Ending::Failed { answer, error: error.into() }).await
     }
 
     /// It definitely did not happen.
@@ -143,12 +127,10 @@ impl Drop for Claim {
     fn drop(&mut self) {
         let Some(open) = self.open.take() else { return };
         let ending = match self.handed_out {
-            true => Ending::Unknown {
-                why: "the run was dropped before it said how it ended".into(),
-            },
-            false => Ending::Released {
-                why: "nobody was left to run it".into(),
-            },
+            true => {
+                Ending::Unknown { why: "the run was dropped before it said how it ended".into() }
+            }
+            false => Ending::Released { why: "nobody was left to run it".into() },
         };
         // Without a runtime the process is going down, and the lease tells the others.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {

@@ -1,8 +1,10 @@
 //! The whole walk around a closure: for services that want the engine inside.
 
 use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -90,9 +92,7 @@ impl Engine {
         match self.acquire(&request).await? {
             Acquired::Execute(claim) => {
                 let run = tokio::spawn(run(claim, operation));
-                run.await
-                    .unwrap_or(Err(ExecuteError::Interrupted))
-                    .map(Outcome::Executed)
+                run.await.unwrap_or(Err(ExecuteError::Interrupted)).map(Outcome::Executed)
             }
             Acquired::Replay(replay) => value(&replay.answer).map(Outcome::Replayed),
             Acquired::Refuse(refusal) => match refusal {
@@ -128,25 +128,22 @@ where
             return Err(error.into());
         }
     }
-    let (settled, result) = match operation().await {
+    let Ok(result) = AssertUnwindSafe(async { operation().await }).catch_unwind().await else {
+        claim.unknown("the operation panicked").await;
+        return Err(ExecuteError::Interrupted);
+    };
+    let (settled, result) = match result {
         Ok(value) => match serde_json::to_vec(&value) {
-            Ok(json) => (
-                claim.complete(Snapshot::of_value(json), None).await,
-                Ok(value),
-            ),
+            Ok(json) => (claim.complete(Snapshot::of_value(json), None).await, Ok(value)),
             // It has happened, and must not happen again.
             Err(error) => {
                 let done = Snapshot::of_value(Vec::new()).without_body();
-                (
-                    claim.complete(done, None).await,
-                    Err(ExecuteError::NoValue(error.to_string())),
-                )
+                (claim.complete(done, None).await, Err(ExecuteError::NoValue(error.to_string())))
             }
         },
-        Err(error) => (
-            claim.fail(None, error.to_string()).await,
-            Err(ExecuteError::Operation(error)),
-        ),
+        Err(error) => {
+            (claim.fail(None, error.to_string()).await, Err(ExecuteError::Operation(error)))
+        }
     };
     match settled {
         Settled::Stored => result,

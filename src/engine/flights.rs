@@ -37,28 +37,18 @@ pub struct Flight {
 
 impl Flights {
     pub fn enter(&self, identity: &IdentityDigest) -> Entry {
-        let mut flights = self
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut flights = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(phase) = flights.get(identity) {
             return Entry::Present(phase.subscribe());
         }
         flights.insert(*identity, watch::Sender::new(Phase::Asking));
-        Entry::Entered(Flight {
-            flights: self.clone(),
-            identity: *identity,
-        })
+        Entry::Entered(Flight { flights: self.clone(), identity: *identity })
     }
 }
 
 impl Flight {
     pub fn runs(&self, fingerprint: Option<Fingerprint>) {
-        let flights = self
-            .flights
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let flights = self.flights.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(phase) = flights.get(&self.identity) {
             phase.send_replace(Phase::Running { fingerprint });
         }
@@ -67,11 +57,7 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let mut flights = self
-            .flights
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut flights = self.flights.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(phase) = flights.remove(&self.identity) {
             phase.send_replace(Phase::Over);
         }

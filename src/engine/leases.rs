@@ -32,9 +32,7 @@ struct Lease {
 
 impl Leases {
     fn running(&self) -> MutexGuard<'_, HashMap<RecordId, Lease>> {
-        self.running
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// `since` is when the lease began at the latest, `period` how often it is to be renewed.
@@ -46,23 +44,14 @@ impl Leases {
         period: Duration,
         since: Instant,
     ) {
-        let lease = Lease {
-            fence,
-            identity,
-            length,
-            renew_at: since + period,
-            period,
-        };
+        let lease = Lease { fence, identity, length, renew_at: since + period, period };
         self.running().insert(fence.id, lease);
         self.changed.notify_waiters();
     }
 
     pub fn remove(&self, fence: Fence) {
         let mut running = self.running();
-        if running
-            .get(&fence.id)
-            .is_some_and(|lease| lease.fence == fence)
-        {
+        if running.get(&fence.id).is_some_and(|lease| lease.fence == fence) {
             running.remove(&fence.id);
         }
         drop(running);
@@ -94,15 +83,9 @@ impl Leases {
     fn due(&self) -> HashMap<Duration, Vec<(Fence, IdentityDigest)>> {
         let now = clock::now();
         let mut due: HashMap<_, Vec<_>> = HashMap::new();
-        for lease in self
-            .running()
-            .values_mut()
-            .filter(|lease| lease.renew_at <= now)
-        {
+        for lease in self.running().values_mut().filter(|lease| lease.renew_at <= now) {
             lease.renew_at = now + lease.period;
-            due.entry(lease.length)
-                .or_default()
-                .push((lease.fence, lease.identity));
+            due.entry(lease.length).or_default().push((lease.fence, lease.identity));
         }
         due
     }

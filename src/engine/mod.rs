@@ -90,24 +90,12 @@ impl Engine {
         let spawn = |task: futures_util::future::BoxFuture<'static, ()>| {
             tokio::spawn(stop.clone().run_until_cancelled_owned(task));
         };
-        spawn(Box::pin(leases::keep_renewing(
-            shared.leases.clone(),
-            tiers.clone(),
-        )));
-        spawn(Box::pin(follow::audit_trail(
-            shared.answers.clone(),
-            tiers.clone(),
-        )));
+        spawn(Box::pin(leases::keep_renewing(shared.leases.clone(), tiers.clone())));
+        spawn(Box::pin(follow::audit_trail(shared.answers.clone(), tiers.clone())));
         if let Some(fast) = tiers.fast() {
-            spawn(Box::pin(follow::pushes(
-                shared.answers.clone(),
-                fast.pushes(),
-            )));
+            spawn(Box::pin(follow::pushes(shared.answers.clone(), fast.pushes())));
         }
-        Self {
-            shared,
-            _background: Arc::new(Background(stop)),
-        }
+        Self { shared, _background: Arc::new(Background(stop)) }
     }
 
     pub fn tiers(&self) -> &Tiered {
@@ -121,7 +109,7 @@ impl Engine {
         let deadline = clock::now() + request.policy.wait;
         let mut elsewhere = Elsewhere::new(self.shared.tiers.fast(), *identity);
         loop {
-            if let Some(acquired) = self.from_answers(request) {
+            if let Some(acquired) = self.known_answer(request) {
                 return Ok(acquired);
             }
             match self.shared.flights.enter(identity) {
@@ -134,10 +122,7 @@ impl Engine {
                                 return Ok(Acquired::Refuse(Refusal::KeyReused));
                             }
                             let over = flight.wait_for(|phase| *phase == Phase::Over);
-                            if tokio::time::timeout_at(deadline.into(), over)
-                                .await
-                                .is_err()
-                            {
+                            if tokio::time::timeout_at(deadline.into(), over).await.is_err() {
                                 return Ok(in_progress());
                             }
                         }
@@ -156,18 +141,14 @@ impl Engine {
         }
     }
 
-    fn from_answers(&self, request: &Request) -> Option<Acquired> {
+    fn known_answer(&self, request: &Request) -> Option<Acquired> {
         let held = self.shared.answers.get(request.identity.digest())?;
         let finished = &held.finished;
         if differs(finished.fingerprint, request.asked.fingerprint) {
             return Some(Acquired::Refuse(Refusal::KeyReused));
         }
-        let decision = replay(
-            finished.credential,
-            &finished.answer,
-            &request.asked,
-            &request.policy,
-        );
+        let decision =
+            replay(finished.credential, &finished.answer, &request.asked, &request.policy);
         Some(match decision {
             Decision::Refuse(refusal) => Acquired::Refuse(refusal),
             _ => replayed(finished.answer.clone(), Tier::Local),
@@ -185,24 +166,18 @@ impl Engine {
         let (shared, request) = (self.shared.clone(), request.clone());
         let task = tokio::spawn(async move {
             let epoch = shared.answers.epoch();
-            let Request {
-                identity,
-                asked,
-                policy,
-            } = &request;
-            Ok(
-                match shared.tiers.step(identity, asked, policy, look).await? {
-                    Step::Admitted(admitted) => Some(Acquired::Execute(Claim::new(
-                        shared, admitted, request, flight,
-                    ))),
-                    Step::Replay(held, tier) => {
-                        shared.answers.insert(identity.digest(), &held, epoch);
-                        Some(replayed(held.finished.answer, tier))
-                    }
-                    Step::Refuse(refusal) => Some(Acquired::Refuse(refusal)),
-                    Step::Busy => None,
-                },
-            )
+            let Request { identity, asked, policy } = &request;
+            Ok(match shared.tiers.step(identity, asked, policy, look).await? {
+                Step::Admitted(admitted) => {
+                    Some(Acquired::Execute(Claim::new(shared, admitted, request, flight)))
+                }
+                Step::Replay(held, tier) => {
+                    shared.answers.insert(identity.digest(), &held, epoch);
+                    Some(replayed(held.finished.answer, tier))
+                }
+                Step::Refuse(refusal) => Some(Acquired::Refuse(refusal)),
+                Step::Busy => None,
+            })
         });
         match task.await {
             Ok(Ok(Some(Acquired::Execute(claim)))) => Ok(Some(Acquired::Execute(claim.hand_out()))),
@@ -213,9 +188,7 @@ impl Engine {
 
     /// Waits until every attempt that runs here has ended, then closes the tiers. True: in time.
     pub async fn shutdown(&self, grace: Duration) -> bool {
-        let ended = tokio::time::timeout(grace, self.shared.leases.empty())
-            .await
-            .is_ok();
+        let ended = tokio::time::timeout(grace, self.shared.leases.empty()).await.is_ok();
         self.shared.tiers.durable().close().await;
         ended
     }
@@ -227,9 +200,7 @@ fn replayed(answer: Snapshot, tier: Tier) -> Acquired {
 }
 
 fn in_progress() -> Acquired {
-    Acquired::Refuse(Refusal::InProgress {
-        retry_after: RETRY_AFTER,
-    })
+    Acquired::Refuse(Refusal::InProgress { retry_after: RETRY_AFTER })
 }
 
 /// Waiting for a call that runs in another process: a push wakes it, polling is the fallback.
@@ -244,13 +215,7 @@ struct Elsewhere<'a> {
 
 impl<'a> Elsewhere<'a> {
     fn new(fast: Option<&'a Arc<dyn FastTier>>, identity: IdentityDigest) -> Self {
-        Self {
-            fast,
-            identity,
-            pushes: None,
-            poll: FIRST_POLL,
-            look: Look::FastFirst,
-        }
+        Self { fast, identity, pushes: None, poll: FIRST_POLL, look: Look::FastFirst }
     }
 
     /// False: the time is up.
@@ -270,9 +235,7 @@ impl<'a> Elsewhere<'a> {
             }
         }
         let poll = (clock::now() + self.poll).min(deadline);
-        let pushed = tokio::time::timeout_at(poll.into(), self.pushed())
-            .await
-            .is_ok();
+        let pushed = tokio::time::timeout_at(poll.into(), self.pushed()).await.is_ok();
         if pushed {
             self.look = Look::FastFirst;
         } else {

@@ -43,36 +43,24 @@ impl Engine {
         note: &str,
     ) -> Result<(), OperatorError> {
         let tiers = &self.shared.tiers;
-        let admitted = tiers
-            .take_for_operator(identity, LEASE)
-            .await?
-            .ok_or(OperatorError::NotOpen)?;
+        let admitted =
+            tiers.take_for_operator(identity, LEASE).await?.ok_or(OperatorError::NotOpen)?;
         let (ending, earlier) = match resolution {
             Resolution::Succeeded(answer) => {
                 (conclude(Verdict::Succeeded { answer }), Earlier::Nothing)
             }
             Resolution::Failed => (conclude(Verdict::Failed), Earlier::Nothing),
-            Resolution::Retry => (
-                Ending::Released {
-                    why: format!("retry allowed: {note}"),
-                },
-                Earlier::Failed,
-            ),
+            Resolution::Retry => {
+                (Ending::Released { why: format!("retry allowed: {note}") }, Earlier::Failed)
+            }
         };
-        let for_good = Policy {
-            when_failed: WhenFailed::Reject,
-            ..policy.clone()
-        };
+        let for_good = Policy { when_failed: WhenFailed::Reject, ..policy.clone() };
         let settlement = settle(ending, admitted.attempt, earlier, &for_good);
         match tiers.settle(admitted.fence, &settlement).await? {
             Written::Applied => {}
             Written::Fenced => return Err(OperatorError::Changed),
         }
-        let audit = Audit {
-            actor: actor.into(),
-            action: "resolve",
-            note: note.into(),
-        };
+        let audit = Audit { actor: actor.into(), action: "resolve", note: note.into() };
         tiers.audit(identity, audit).await?;
         self.shared.answers.forget(identity.digest());
         tiers.forget_fast(identity.digest()).await;
@@ -86,11 +74,7 @@ impl Engine {
         actor: &str,
         note: &str,
     ) -> Result<bool, StoreError> {
-        let audit = Audit {
-            actor: actor.into(),
-            action: "forget",
-            note: note.into(),
-        };
+        let audit = Audit { actor: actor.into(), action: "forget", note: note.into() };
         let removed = self.shared.tiers.forget(identity, audit).await?;
         self.shared.answers.forget(identity.digest());
         Ok(removed)

@@ -16,11 +16,7 @@ pub struct Request {
 impl Request {
     /// With the default policy: kept 24 h, leased 30 s, not waiting for a running duplicate.
     pub fn new(identity: Identity) -> Self {
-        Self {
-            identity,
-            asked: Asked::default(),
-            policy: Arc::default(),
-        }
+        Self { identity, asked: Asked::default(), policy: Arc::default() }
     }
 
     /// What makes two requests the same request. Without it they all are.

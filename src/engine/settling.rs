@@ -44,20 +44,9 @@ pub struct Settling {
 impl Settling {
     /// Tells `stored` once it is durable and the other tiers know.
     pub async fn run(self, stored: oneshot::Sender<Settled>) {
-        let Self {
-            shared,
-            admitted,
-            request,
-            flight,
-            ending,
-        } = self;
+        let Self { shared, admitted, request, flight, ending } = self;
         let settlement = settle(ending, admitted.attempt, admitted.earlier, &request.policy);
-        let writer = Writer {
-            shared: &shared,
-            admitted,
-            request: &request,
-            settlement,
-        };
+        let writer = Writer { shared: &shared, admitted, request: &request, settlement };
         let epoch = shared.answers.epoch();
         let (settled, rescued) = writer.write(epoch).await;
         let identity = request.identity.digest();
@@ -75,10 +64,7 @@ impl Settling {
             shared.tiers.forget_fast(identity).await;
         }
         // Before anybody hears of it: a client that retries elsewhere must not meet our lock.
-        shared
-            .tiers
-            .publish(identity, admitted.fence.token, held)
-            .await;
+        shared.tiers.publish(identity, admitted.fence.token, held).await;
         shared.leases.remove(admitted.fence);
         drop(flight);
         // Nobody waiting is fine: it is stored.
@@ -99,12 +85,7 @@ impl Writer<'_> {
         let mut rescued = false;
         let mut pause = FIRST_PAUSE;
         loop {
-            match self
-                .shared
-                .tiers
-                .settle(self.admitted.fence, &self.settlement)
-                .await
-            {
+            match self.shared.tiers.settle(self.admitted.fence, &self.settlement).await {
                 Ok(Written::Applied) => return (Settled::Stored, rescued),
                 Ok(Written::Fenced) => return (Settled::Fenced, rescued),
                 Err(error) if error.is_transient() => {
@@ -117,10 +98,7 @@ impl Writer<'_> {
                         rescued = true;
                         let identity = self.request.identity.digest();
                         self.shared.answers.insert(identity, &held, epoch);
-                        self.shared
-                            .tiers
-                            .rescue(identity, self.admitted.fence.token, held)
-                            .await;
+                        self.shared.tiers.rescue(identity, self.admitted.fence.token, held).await;
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -143,11 +121,9 @@ impl Writer<'_> {
         };
         match &self.settlement {
             Settlement::Succeed { answer, keep, .. }
-            | Settlement::Fail {
-                then: Failure::Replay { answer },
-                keep,
-                ..
-            } => Some(Held::for_the_next(*keep, finished(answer))),
+            | Settlement::Fail { then: Failure::Replay { answer }, keep, .. } => {
+                Some(Held::for_the_next(*keep, finished(answer)))
+            }
             _ => None,
         }
     }

@@ -87,20 +87,14 @@ fn parse(body: &[u8]) -> Result<Value<'_>, CanonicalError> {
 /// `body` is known to be valid JSON: whatever starts like a number outside a string is one.
 fn check_numbers(body: &[u8]) -> Result<(), CanonicalError> {
     let mut rest = body;
-    while let Some(start) = rest
-        .iter()
-        .position(|b| matches!(b, b'"' | b'-' | b'0'..=b'9'))
-    {
+    while let Some(start) = rest.iter().position(|b| matches!(b, b'"' | b'-' | b'0'..=b'9')) {
         rest = &rest[start..];
         if rest[0] == b'"' {
             rest = after_string(rest);
             continue;
         }
         let in_number = |b: &u8| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-        let length = rest
-            .iter()
-            .position(|b| !in_number(b))
-            .unwrap_or(rest.len());
+        let length = rest.iter().position(|b| !in_number(b)).unwrap_or(rest.len());
         let (literal, after) = rest.split_at(length);
         if !is_exact(literal) {
             return Err(CanonicalError::InexactInteger);
@@ -126,8 +120,7 @@ fn is_exact(literal: &[u8]) -> bool {
             number.abs() < LAST_EXACT_INTEGER as f64 || number.abs() >= FIRST_WITH_EXPONENT
         });
     }
-    text.parse()
-        .is_ok_and(|integer: i64| integer.unsigned_abs() <= LAST_EXACT_INTEGER)
+    text.parse().is_ok_and(|integer: i64| integer.unsigned_abs() <= LAST_EXACT_INTEGER)
 }
 
 fn write_fields(
@@ -172,33 +165,23 @@ pub(super) mod tests {
     }
 
     fn pointers(texts: &[&str]) -> Vec<Pointer> {
-        texts
-            .iter()
-            .map(|text| Pointer::parse(text).unwrap())
-            .collect()
+        texts.iter().map(|text| Pointer::parse(text).unwrap()).collect()
     }
 
     fn without(ignore: &[&str], body: &str) -> String {
-        let selection = Selection {
-            fields: None,
-            ignore: pointers(ignore),
-        };
+        let selection = Selection { fields: None, ignore: pointers(ignore) };
         String::from_utf8(canonicalize(body.as_bytes(), &selection).unwrap()).unwrap()
     }
 
     fn only(fields: &[&str], body: &str) -> String {
-        let selection = Selection {
-            fields: Some(pointers(fields)),
-            ignore: vec![],
-        };
+        let selection = Selection { fields: Some(pointers(fields)), ignore: vec![] };
         String::from_utf8(canonicalize(body.as_bytes(), &selection).unwrap()).unwrap()
     }
 
     /// Any document that has a canonical form.
     pub(crate) fn document() -> impl Strategy<Value = Json> {
-        let number = any::<f64>().prop_filter("exact", |n| {
-            n.is_finite() && (n.abs() < 9e15 || n.abs() >= 1e21)
-        });
+        let number = any::<f64>()
+            .prop_filter("exact", |n| n.is_finite() && (n.abs() < 9e15 || n.abs() >= 1e21));
         let leaf = prop_oneof![
             Just(Json::Null),
             any::<bool>().prop_map(Json::from),
@@ -219,21 +202,15 @@ pub(super) mod tests {
     pub(crate) fn leaves(document: &Json) -> Vec<String> {
         let below = |name: &str, value: &Json| {
             let name = name.replace('~', "~0").replace('/', "~1");
-            leaves(value)
-                .into_iter()
-                .map(move |rest| format!("/{name}{rest}"))
-                .collect::<Vec<_>>()
+            leaves(value).into_iter().map(move |rest| format!("/{name}{rest}")).collect::<Vec<_>>()
         };
         match document {
-            Json::Array(items) if !items.is_empty() => items
-                .iter()
-                .enumerate()
-                .flat_map(|(i, v)| below(&i.to_string(), v))
-                .collect(),
-            Json::Object(members) if !members.is_empty() => members
-                .iter()
-                .flat_map(|(name, v)| below(name, v))
-                .collect(),
+            Json::Array(items) if !items.is_empty() => {
+                items.iter().enumerate().flat_map(|(i, v)| below(&i.to_string(), v)).collect()
+            }
+            Json::Object(members) if !members.is_empty() => {
+                members.iter().flat_map(|(name, v)| below(name, v)).collect()
+            }
             _ => vec![String::new()],
         }
     }
@@ -338,40 +315,23 @@ pub(super) mod tests {
 
     #[test]
     fn a_repeated_member_is_refused_at_any_depth_and_however_it_is_spelled() {
-        for body in [
-            r#"{"a":1,"a":1}"#,
-            r#"{"a":1,"b":2,"\u0061":3}"#,
-            r#"[[{"x":{"a":1,"b":{},"a":2}}]]"#,
-        ] {
-            assert!(
-                matches!(refusal(body), CanonicalError::RepeatedMember),
-                "{body}"
-            );
+        for body in
+            [r#"{"a":1,"a":1}"#, r#"{"a":1,"b":2,"\u0061":3}"#, r#"[[{"x":{"a":1,"b":{},"a":2}}]]"#]
+        {
+            assert!(matches!(refusal(body), CanonicalError::RepeatedMember), "{body}");
         }
-        assert_eq!(
-            canonical(r#"{"a":{"a":1},"A":2}"#),
-            r#"{"A":2,"a":{"a":1}}"#
-        );
+        assert_eq!(canonical(r#"{"a":{"a":1},"A":2}"#), r#"{"A":2,"a":{"a":1}}"#);
     }
 
     #[test]
     fn a_repeated_member_is_refused_even_where_it_does_not_count() {
         let body = br#"{"amount":1,"meta":{"a":1,"a":2}}"#;
         for selection in [
-            Selection {
-                fields: None,
-                ignore: pointers(&["/meta"]),
-            },
-            Selection {
-                fields: Some(pointers(&["/amount"])),
-                ignore: vec![],
-            },
+            Selection { fields: None, ignore: pointers(&["/meta"]) },
+            Selection { fields: Some(pointers(&["/amount"])), ignore: vec![] },
         ] {
             let result = canonicalize(body, &selection);
-            assert!(
-                matches!(result, Err(CanonicalError::RepeatedMember)),
-                "{selection:?}"
-            );
+            assert!(matches!(result, Err(CanonicalError::RepeatedMember)), "{selection:?}");
         }
     }
 
@@ -390,10 +350,7 @@ pub(super) mod tests {
             "-1.5e20",
         ] {
             let body = format!(r#"{{"a":["-\"1",{number}]}}"#);
-            assert!(
-                matches!(refusal(&body), CanonicalError::InexactInteger),
-                "{number}"
-            );
+            assert!(matches!(refusal(&body), CanonicalError::InexactInteger), "{number}");
         }
     }
 
@@ -447,19 +404,12 @@ pub(super) mod tests {
         let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert_eq!(canonical(&nested(127)), nested(127));
         assert!(matches!(refusal(&nested(128)), CanonicalError::Syntax(_)));
-        assert!(matches!(
-            refusal(&nested(1_000_000)),
-            CanonicalError::Syntax(_)
-        ));
+        assert!(matches!(refusal(&nested(1_000_000)), CanonicalError::Syntax(_)));
     }
 
     #[test]
     fn no_refusal_repeats_the_body() {
-        for body in [
-            r#"{"s3cret":1,"s3cret":2}"#,
-            r#"{"s3cret":"s3cret"#,
-            "\"s3cret\" s3cret",
-        ] {
+        for body in [r#"{"s3cret":1,"s3cret":2}"#, r#"{"s3cret":"s3cret"#, "\"s3cret\" s3cret"] {
             assert!(!refusal(body).to_string().contains("s3cret"));
         }
     }
@@ -476,24 +426,16 @@ pub(super) mod tests {
 
     #[test]
     fn ignored_array_elements_close_their_gap_but_do_not_renumber_the_others() {
-        assert_eq!(
-            without(&["/0", "/1", "/3/x", "/-", "/01"], r#"[1,2,3,{"x":1}]"#),
-            "[3,{}]"
-        );
-        let selection = Selection {
-            fields: Some(pointers(&["/0", "/1"])),
-            ignore: pointers(&["/0"]),
-        };
+        assert_eq!(without(&["/0", "/1", "/3/x", "/-", "/01"], r#"[1,2,3,{"x":1}]"#), "[3,{}]");
+        let selection =
+            Selection { fields: Some(pointers(&["/0", "/1"])), ignore: pointers(&["/0"]) };
         assert_eq!(canonicalize(b"[1,2]", &selection).unwrap(), br#"{"/1":2}"#);
     }
 
     #[test]
     fn with_fields_only_these_count_and_absent_differs_from_null() {
         let fields = ["/b", "/a", "/a"];
-        assert_eq!(
-            only(&fields, r#"{"b":[1.0],"a":null,"c":3}"#),
-            r#"{"/a":null,"/b":[1]}"#
-        );
+        assert_eq!(only(&fields, r#"{"b":[1.0],"a":null,"c":3}"#), r#"{"/a":null,"/b":[1]}"#);
         assert_eq!(only(&fields, r#"{"b":[1],"c":4}"#), r#"{"/b":[1]}"#);
         assert_eq!(only(&["/x~1y/0"], r#"{"x/y":["z"]}"#), r#"{"/x~1y/0":"z"}"#);
         assert_eq!(only(&[""], "3"), r#"{"":3}"#);
@@ -502,19 +444,13 @@ pub(super) mod tests {
 
     #[test]
     fn a_value_cannot_move_from_one_field_to_another() {
-        assert_ne!(
-            only(&["/a", "/b"], r#"{"a":1}"#),
-            only(&["/a", "/b"], r#"{"b":1}"#)
-        );
+        assert_ne!(only(&["/a", "/b"], r#"{"a":1}"#), only(&["/a", "/b"], r#"{"b":1}"#));
     }
 
     #[test]
     fn text_at_finds_strings_only_and_refuses_what_is_ambiguous() {
         let at = |text: &str, body: &str| text_at(body.as_bytes(), &Pointer::parse(text).unwrap());
-        assert_eq!(
-            at("/a/0", r#"{"a":["k\n1"]}"#).unwrap().as_deref(),
-            Some("k\n1")
-        );
+        assert_eq!(at("/a/0", r#"{"a":["k\n1"]}"#).unwrap().as_deref(), Some("k\n1"));
         assert_eq!(at("/a", r#"{"a":1}"#).unwrap(), None);
         assert_eq!(at("/b", r#"{"a":1}"#).unwrap(), None);
         assert!(at("/a", r#"{"a":"1","a":"2"}"#).is_err());
@@ -566,10 +502,9 @@ pub(super) mod tests {
         match document {
             Json::Number(n) => json!(n.as_f64().unwrap() + 0.0),
             Json::Array(items) => items.into_iter().map(as_doubles).collect(),
-            Json::Object(members) => members
-                .into_iter()
-                .map(|(name, value)| (name, as_doubles(value)))
-                .collect(),
+            Json::Object(members) => {
+                members.into_iter().map(|(name, value)| (name, as_doubles(value))).collect()
+            }
             other => other,
         }
     }

@@ -79,23 +79,18 @@ pub fn decide<'r>(found: Option<&'r Found>, asked: &Asked, policy: &Policy) -> D
     }
     match &record.state {
         State::Succeeded { answer, .. }
-        | State::Failed {
-            then: AfterFailure::Replay { answer },
-            ..
-        } => replay(record.credential, answer, asked, policy),
-        State::Failed {
-            then: AfterFailure::Refuse,
-            ..
-        } => Decision::Refuse(Refusal::AttemptFailed { retry_after: None }),
-        State::Failed {
-            then: AfterFailure::Execute { from },
-            ..
-        } => again(record, *from, now, policy, |retry_after| {
-            Refusal::AttemptFailed { retry_after }
-        }),
-        State::Processing { lease_until } if now < *lease_until => Decision::Wait {
-            lease_until: *lease_until,
-        },
+        | State::Failed { then: AfterFailure::Replay { answer }, .. } => {
+            replay(record.credential, answer, asked, policy)
+        }
+        State::Failed { then: AfterFailure::Refuse, .. } => {
+            Decision::Refuse(Refusal::AttemptFailed { retry_after: None })
+        }
+        State::Failed { then: AfterFailure::Execute { from }, .. } => {
+            again(record, *from, now, policy, |retry_after| Refusal::AttemptFailed { retry_after })
+        }
+        State::Processing { lease_until } if now < *lease_until => {
+            Decision::Wait { lease_until: *lease_until }
+        }
         State::Processing { lease_until: from } | State::Unknown { retry_at: from } => match policy
             .when_unknown
         {
@@ -120,9 +115,9 @@ pub fn replay<'r>(
     }
     match answer.body {
         super::Body::Stored(_) => Decision::Replay(answer),
-        super::Body::TooLong => Decision::Refuse(Refusal::ResponseNotStored {
-            original_status: answer.status,
-        }),
+        super::Body::TooLong => {
+            Decision::Refuse(Refusal::ResponseNotStored { original_status: answer.status })
+        }
     }
 }
 
@@ -145,4 +140,111 @@ fn again<'r>(
         return Decision::Refuse(refusal(Some(from.since(now))));
     }
     Decision::Execute(Admission::TakeOver)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::idempotency::arbitrary::{founds, policies};
+    use crate::idempotency::{Body, WhenUnknown};
+
+    fn asked() -> impl Strategy<Value = Asked> {
+        let digest = || proptest::option::of((0..2u8).prop_map(|n| [n; 32]));
+        (digest(), digest()).prop_map(|(fingerprint, credential)| Asked {
+            fingerprint: fingerprint.map(Fingerprint::from_bytes),
+            credential: credential.map(Credential::from_bytes),
+        })
+    }
+
+    fn executes(decision: &Decision<'_>) -> bool {
+        matches!(decision, Decision::Execute(_))
+    }
+
+    #[test]
+    fn nothing_found_executes() {
+        let decision = decide(None, &Asked::default(), &Policy::default());
+        assert_eq!(decision, Decision::Execute(Admission::New));
+    }
+
+    proptest! {
+        #[test]
+        fn an_answer_that_has_not_expired_is_never_executed_again(
+            found in founds(), asked in asked(), policy in policies()
+        ) {
+            let answered = matches!(
+                found.record.state,
+                State::Succeeded { .. } | State::Failed { then: AfterFailure::Replay { .. }, .. }
+            );
+            if answered && !found.record.is_expired(found.now) {
+                prop_assert!(!executes(&decide(Some(&found), &asked, &policy)));
+            }
+        }
+
+        #[test]
+        fn what_may_have_run_is_executed_again_only_where_policy_says_so(
+            found in founds(), asked in asked(), policy in policies()
+        ) {
+            let decision = decide(Some(&found), &asked, &policy);
+            let (State::Processing { lease_until: from } | State::Unknown { retry_at: from }) =
+                found.record.state else { return Ok(()) };
+            if executes(&decision) {
+                prop_assert_eq!(policy.when_unknown, WhenUnknown::Retry);
+                prop_assert!(from <= found.now, "the lease still runs");
+                prop_assert!(found.record.attempt < policy.max_attempts);
+            }
+        }
+
+        #[test]
+        fn another_fingerprint_is_never_executed_or_replayed(
+            found in founds(), asked in asked(), policy in policies()
+        ) {
+            let decision = decide(Some(&found), &asked, &policy);
+            if differs(found.record.fingerprint, asked.fingerprint)
+                && !found.record.is_expired(found.now)
+            {
+                prop_assert_eq!(decision, Decision::Refuse(Refusal::KeyReused));
+            }
+        }
+
+        #[test]
+        fn an_answer_goes_only_to_whom_policy_allows(
+            found in founds(), asked in asked(), policy in policies()
+        ) {
+            if let Decision::Replay(answer) = decide(Some(&found), &asked, &policy) {
+                prop_assert!(matches!(answer.body, Body::Stored(_)));
+                prop_assert!(
+                    policy.replay_to == ReplayTo::AnyCredential
+                        || found.record.credential == asked.credential
+                );
+            }
+        }
+
+        #[test]
+        fn a_pause_that_is_named_is_enough(
+            found in founds(), asked in asked(), policy in policies()
+        ) {
+            let decision = decide(Some(&found), &asked, &policy);
+            let Decision::Refuse(
+                Refusal::AttemptFailed { retry_after: Some(pause) }
+                | Refusal::OutcomeUnknown { retry_after: Some(pause) },
+            ) = decision else { return Ok(()) };
+            prop_assert!(!pause.is_zero());
+            let later = Found { now: found.now + pause, ..found };
+            prop_assert!(executes(&decide(Some(&later), &asked, &policy)));
+        }
+
+        #[test]
+        fn a_run_under_its_lease_is_waited_for(
+            found in founds(), policy in policies()
+        ) {
+            if let State::Processing { lease_until } = found.record.state
+                && found.now < lease_until
+            {
+                let decision = decide(Some(&found), &Asked::default(), &policy);
+                prop_assert_eq!(decision, Decision::Wait { lease_until });
+            }
+        }
+    }
 }

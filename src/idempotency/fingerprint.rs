@@ -100,17 +100,11 @@ impl FingerprintRules {
         query: QueryRule,
         headers: impl IntoIterator<Item = S>,
     ) -> Self {
-        let mut headers: Vec<Box<str>> = headers
-            .into_iter()
-            .map(|name| name.as_ref().to_ascii_lowercase().into())
-            .collect();
+        let mut headers: Vec<Box<str>> =
+            headers.into_iter().map(|name| name.as_ref().to_ascii_lowercase().into()).collect();
         headers.sort();
         headers.dedup();
-        Self {
-            body,
-            query,
-            headers: headers.into(),
-        }
+        Self { body, query, headers: headers.into() }
     }
 
     /// `header_values` is asked with a lower-case name and gives that header's values in order.
@@ -138,10 +132,9 @@ impl FingerprintRules {
         Ok(match &self.body {
             BodyRule::Raw => parts.with(b"body", request.body),
             BodyRule::Json(_) if request.body.is_empty() => parts.with(b"no json", b""),
-            BodyRule::Json(selection) => parts.with(
-                b"json",
-                &canonical_json::canonicalize(request.body, selection)?,
-            ),
+            BodyRule::Json(selection) => {
+                parts.with(b"json", &canonical_json::canonicalize(request.body, selection)?)
+            }
         }
         .end())
     }
@@ -213,21 +206,11 @@ mod tests {
 
     type Headers = [(&'static str, &'static [u8])];
 
-    const REQUEST: RequestParts<'static> = RequestParts {
-        method: "POST",
-        path: "/v1/payments",
-        query: None,
-        body: b"{\"amount\":1}",
-    };
+    const REQUEST: RequestParts<'static> =
+        RequestParts { method: "POST", path: "/v1/payments", query: None, body: b"{\"amount\":1}" };
 
     fn values<'h>(headers: &'h Headers) -> impl Fn(&str) -> Vec<&'static [u8]> + 'h {
-        |name| {
-            headers
-                .iter()
-                .filter(|(n, _)| *n == name)
-                .map(|(_, value)| *value)
-                .collect()
-        }
+        |name| headers.iter().filter(|(n, _)| *n == name).map(|(_, value)| *value).collect()
     }
 
     fn print(rules: &FingerprintRules, request: &RequestParts<'_>) -> Fingerprint {
@@ -244,30 +227,12 @@ mod tests {
         let first = print(&rules, &REQUEST);
         assert_eq!(first, print(&rules, &REQUEST));
         for other in [
-            RequestParts {
-                method: "PATCH",
-                ..REQUEST
-            },
-            RequestParts {
-                method: "post",
-                ..REQUEST
-            },
-            RequestParts {
-                path: "/v1/payments/",
-                ..REQUEST
-            },
-            RequestParts {
-                query: Some("a=1"),
-                ..REQUEST
-            },
-            RequestParts {
-                body: b"{\"amount\": 1}",
-                ..REQUEST
-            },
-            RequestParts {
-                body: b"",
-                ..REQUEST
-            },
+            RequestParts { method: "PATCH", ..REQUEST },
+            RequestParts { method: "post", ..REQUEST },
+            RequestParts { path: "/v1/payments/", ..REQUEST },
+            RequestParts { query: Some("a=1"), ..REQUEST },
+            RequestParts { body: b"{\"amount\": 1}", ..REQUEST },
+            RequestParts { body: b"", ..REQUEST },
         ] {
             assert_ne!(first, print(&rules, &other), "{other:?}");
         }
@@ -276,10 +241,7 @@ mod tests {
     #[test]
     fn the_encoding_is_stable_because_fingerprints_are_stored() {
         let hex = print(&FingerprintRules::default(), &REQUEST).to_string();
-        assert_eq!(
-            hex,
-            "fd39047da784a7cba372f256e45fa5a845cb6212455803372984b026cd1cfeb6"
-        );
+        assert_eq!(hex, "fd39047da784a7cba372f256e45fa5a845cb6212455803372984b026cd1cfeb6");
         assert_eq!(
             Fingerprint::of_text("order-7").to_string(),
             "296e72794772e18d37a378a6361a0a6323310f7b784fa340fb6b557a36d4e716"
@@ -288,17 +250,11 @@ mod tests {
 
     #[test]
     fn an_absent_query_differs_from_an_empty_one_unless_the_query_is_ignored() {
-        let empty = RequestParts {
-            query: Some(""),
-            ..REQUEST
-        };
+        let empty = RequestParts { query: Some(""), ..REQUEST };
         let rules = FingerprintRules::default();
         assert_ne!(print(&rules, &REQUEST), print(&rules, &empty));
         let rules = FingerprintRules::new(BodyRule::Raw, QueryRule::Ignored, [""; 0]);
-        let some = RequestParts {
-            query: Some("a=1"),
-            ..REQUEST
-        };
+        let some = RequestParts { query: Some("a=1"), ..REQUEST };
         assert_eq!(print(&rules, &REQUEST), print(&rules, &some));
     }
 
@@ -334,14 +290,8 @@ mod tests {
     #[test]
     fn under_the_json_rule_only_the_document_counts() {
         let rules = json_rules(Selection::default());
-        let same = RequestParts {
-            body: b" { \"amount\" : 1.0 } ",
-            ..REQUEST
-        };
-        let other = RequestParts {
-            body: b"{\"amount\":2}",
-            ..REQUEST
-        };
+        let same = RequestParts { body: b" { \"amount\" : 1.0 } ", ..REQUEST };
+        let other = RequestParts { body: b"{\"amount\":2}", ..REQUEST };
         assert_eq!(print(&rules, &REQUEST), print(&rules, &same));
         assert_ne!(print(&rules, &REQUEST), print(&rules, &other));
         let raw = FingerprintRules::default();
@@ -351,24 +301,14 @@ mod tests {
     #[test]
     fn under_the_json_rule_a_body_that_is_not_json_is_an_error_and_no_body_is_not() {
         let rules = json_rules(Selection::default());
-        for body in [
-            &b"amount=1"[..],
-            b" ",
-            b"{\"a\":1,\"a\":1}",
-            b"[9007199254740993]",
-        ] {
+        for body in [&b"amount=1"[..], b" ", b"{\"a\":1,\"a\":1}", b"[9007199254740993]"] {
             let request = RequestParts { body, ..REQUEST };
             let result = rules.fingerprint(&request, |_| []);
             assert!(matches!(result, Err(FingerprintError::Canonical(_))));
         }
-        let ignoring_all = json_rules(Selection {
-            fields: None,
-            ignore: vec![Pointer::parse("").unwrap()],
-        });
-        let none = RequestParts {
-            body: b"",
-            ..REQUEST
-        };
+        let ignoring_all =
+            json_rules(Selection { fields: None, ignore: vec![Pointer::parse("").unwrap()] });
+        let none = RequestParts { body: b"", ..REQUEST };
         assert_ne!(print(&ignoring_all, &none), print(&ignoring_all, &REQUEST));
     }
 
@@ -387,10 +327,7 @@ mod tests {
 
     #[test]
     fn a_text_a_value_and_a_request_never_share_a_fingerprint() {
-        assert_ne!(
-            Fingerprint::of_text("1"),
-            Fingerprint::of_value(&1).unwrap()
-        );
+        assert_ne!(Fingerprint::of_text("1"), Fingerprint::of_value(&1).unwrap());
         assert_ne!(Fingerprint::of_text("a"), Fingerprint::of_text("A"));
     }
 
@@ -399,10 +336,7 @@ mod tests {
         let fingerprint = Fingerprint::from_bytes([0xab; 32]);
         assert_eq!(format!("{fingerprint:?}"), "Fingerprint(abababab…)");
         assert_eq!(fingerprint.to_string(), "ab".repeat(32));
-        assert_eq!(
-            Fingerprint::from_bytes(*fingerprint.as_bytes()),
-            fingerprint
-        );
+        assert_eq!(Fingerprint::from_bytes(*fingerprint.as_bytes()), fingerprint);
         assert!(!format!("{REQUEST:?}").contains("payments"));
     }
 

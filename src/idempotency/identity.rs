@@ -74,12 +74,7 @@ impl Identity {
             hasher.update(text.as_bytes());
         }
         let digest = hasher.finalize().into();
-        Self(Arc::new(Parts {
-            tenant,
-            scope,
-            key,
-            digest,
-        }))
+        Self(Arc::new(Parts { tenant, scope, key, digest }))
     }
 
     pub fn tenant(&self) -> &Tenant {
@@ -107,11 +102,7 @@ impl Identity {
 
     /// The order of the unique index: batches sorted by it lock rows in one order.
     pub fn index_order(&self) -> (&str, &str, &str) {
-        (
-            self.0.key.as_str(),
-            self.0.scope.as_str(),
-            self.0.tenant.as_str(),
-        )
+        (self.0.key.as_str(), self.0.scope.as_str(), self.0.tenant.as_str())
     }
 }
 
@@ -133,14 +124,6 @@ impl Hash for Identity {
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let d = &self.0.digest;
-        write!(
-            f,
-            "{}#{:02x}{:02x}{:02x}{:02x}",
-            self.0.scope.as_str(),
-            d[0],
-            d[1],
-            d[2],
-            d[3]
-        )
+        write!(f, "{}#{:02x}{:02x}{:02x}{:02x}", self.0.scope.as_str(), d[0], d[1], d[2], d[3])
     }
 }

@@ -90,9 +90,7 @@ impl KeyPattern {
     fn check(&self, text: &str) -> Result<(), KeyError> {
         match self {
             Self::VisibleAscii => match text.chars().position(|c| !c.is_ascii_graphic()) {
-                Some(index) => Err(KeyError::NotVisibleAscii {
-                    position: index + 1,
-                }),
+                Some(index) => Err(KeyError::NotVisibleAscii { position: index + 1 }),
                 None => Ok(()),
             },
             Self::Matching(regex) if !regex.is_match(text) => Err(KeyError::PatternMismatch),
@@ -105,29 +103,20 @@ impl KeyRules {
     /// `max_length` counts characters.
     pub fn new(max_length: usize, pattern: KeyPattern) -> Result<Self, KeyRulesError> {
         match max_length {
-            1..=KEY_MAX_LENGTH => Ok(Self {
-                max_length,
-                pattern,
-            }),
+            1..=KEY_MAX_LENGTH => Ok(Self { max_length, pattern }),
             got => Err(KeyRulesError::MaxLength { got }),
         }
     }
 
     /// For keys that no header carried, such as the decision API's.
     pub const fn any_text() -> Self {
-        Self {
-            max_length: KEY_MAX_LENGTH,
-            pattern: KeyPattern::AnyText,
-        }
+        Self { max_length: KEY_MAX_LENGTH, pattern: KeyPattern::AnyText }
     }
 }
 
 impl Default for KeyRules {
     fn default() -> Self {
-        Self {
-            max_length: KEY_MAX_LENGTH,
-            pattern: KeyPattern::default(),
-        }
+        Self { max_length: KEY_MAX_LENGTH, pattern: KeyPattern::default() }
     }
 }
 
@@ -139,15 +128,10 @@ impl Key {
         }
         let got = text.chars().count();
         if got > rules.max_length {
-            return Err(KeyError::TooLong {
-                max: rules.max_length,
-                got,
-            });
+            return Err(KeyError::TooLong { max: rules.max_length, got });
         }
         if let Some(index) = text.chars().position(char::is_control) {
-            return Err(KeyError::ControlCharacter {
-                position: index + 1,
-            });
+            return Err(KeyError::ControlCharacter { position: index + 1 });
         }
         rules.pattern.check(text)?;
         Ok(Self(text.into()))
@@ -158,9 +142,7 @@ impl Key {
     pub fn from_header(raw: &[u8], rules: &KeyRules) -> Result<Self, KeyError> {
         let text = str::from_utf8(raw).map_err(|error| {
             let valid = String::from_utf8_lossy(&raw[..error.valid_up_to()]);
-            KeyError::NotUtf8 {
-                position: valid.chars().count() + 1,
-            }
+            KeyError::NotUtf8 { position: valid.chars().count() + 1 }
         })?;
         let text = text.trim_matches([' ', '\t']);
         if text.starts_with('"') {
@@ -193,12 +175,7 @@ impl Key {
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digest = Sha256::digest(self.0.as_bytes());
-        write!(
-            f,
-            "Key({} characters, sha256 {}…)",
-            self.0.chars().count(),
-            Hex(&digest[..4])
-        )
+        write!(f, "Key({} characters, sha256 {}…)", self.0.chars().count(), Hex(&digest[..4]))
     }
 }
 
@@ -224,10 +201,7 @@ fn split_string(quoted: &str) -> Result<(String, &str), KeyError> {
 /// not pass for the first of them.
 fn check_parameters(mut rest: &str) -> Result<(), KeyError> {
     while !rest.is_empty() {
-        rest = rest
-            .strip_prefix(';')
-            .ok_or(KeyError::Malformed)?
-            .trim_start_matches(' ');
+        rest = rest.strip_prefix(';').ok_or(KeyError::Malformed)?.trim_start_matches(' ');
         if !rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '*') {
             return Err(KeyError::Malformed);
         }
@@ -308,11 +282,7 @@ mod tests {
             r#""abc";v="x;\"y";*a-b.c_1=?0"#,
             r#""abc";b=:aGk=:;d=@1659578233;t=a/b;n=-1.5"#,
         ] {
-            assert_eq!(
-                header(raw).map(|key| key.as_str().to_owned()),
-                Ok("abc".into()),
-                "{raw}"
-            );
+            assert_eq!(header(raw).map(|key| key.as_str().to_owned()), Ok("abc".into()), "{raw}");
         }
     }
 
@@ -357,10 +327,7 @@ mod tests {
         assert_eq!(Key::new(&"é".repeat(256), &KeyRules::any_text()), too_long);
         assert!(Key::new(&"é".repeat(255), &KeyRules::any_text()).is_ok());
         let short = KeyRules::new(3, KeyPattern::VisibleAscii).unwrap();
-        assert_eq!(
-            Key::new("abcd", &short),
-            Err(KeyError::TooLong { max: 3, got: 4 })
-        );
+        assert_eq!(Key::new("abcd", &short), Err(KeyError::TooLong { max: 3, got: 4 }));
         for got in [0, 256, usize::MAX] {
             let result = KeyRules::new(got, KeyPattern::AnyText);
             assert!(matches!(result, Err(KeyRulesError::MaxLength { got: g }) if g == got));
@@ -369,9 +336,7 @@ mod tests {
 
     #[test]
     fn a_key_has_no_control_characters_whatever_the_rules() {
-        for control in [
-            '\0', '\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{80}', '\u{9f}',
-        ] {
+        for control in ['\0', '\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{80}', '\u{9f}'] {
             let text = format!("ab{control}c");
             for rules in [KeyRules::any_text(), rules("(?s).*"), KeyRules::default()] {
                 let error = Err(KeyError::ControlCharacter { position: 3 });
@@ -384,11 +349,7 @@ mod tests {
     fn by_default_a_key_is_visible_ascii() {
         assert!(header("!#0AZaz_-.~").is_ok());
         for raw in ["ab cd", "\"ab cd\"", "abécd"] {
-            assert_eq!(
-                header(raw),
-                Err(KeyError::NotVisibleAscii { position: 3 }),
-                "{raw}"
-            );
+            assert_eq!(header(raw), Err(KeyError::NotVisibleAscii { position: 3 }), "{raw}");
         }
         let result = Key::from_header(b"ab\xff", &KeyRules::default());
         assert_eq!(result, Err(KeyError::NotUtf8 { position: 3 }));
@@ -400,11 +361,7 @@ mod tests {
         assert!(Key::new("a-Z_9", &rules).is_ok());
         assert!(Key::from_header(b"\"x y\"", &rules).is_ok());
         for text in ["a.b", ".ab", "ab.", "x y ", "é"] {
-            assert_eq!(
-                Key::new(text, &rules),
-                Err(KeyError::PatternMismatch),
-                "{text}"
-            );
+            assert_eq!(Key::new(text, &rules), Err(KeyError::PatternMismatch), "{text}");
         }
     }
 
@@ -412,19 +369,13 @@ mod tests {
     fn a_pattern_that_is_no_expression_is_an_error_before_any_key_is_seen() {
         for pattern in ["[", "a)|(b", "(", "*"] {
             let result = KeyPattern::matching(pattern);
-            assert!(
-                matches!(result, Err(KeyRulesError::Pattern(_))),
-                "{pattern}"
-            );
+            assert!(matches!(result, Err(KeyRulesError::Pattern(_))), "{pattern}");
         }
     }
 
     #[test]
     fn a_key_that_no_header_carried_keeps_its_quotes() {
-        assert_eq!(
-            Key::new("\"abc\"", &KeyRules::any_text()).unwrap().as_str(),
-            "\"abc\""
-        );
+        assert_eq!(Key::new("\"abc\"", &KeyRules::any_text()).unwrap().as_str(), "\"abc\"");
     }
 
     #[test]

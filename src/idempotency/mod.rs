@@ -3,6 +3,8 @@
 //! No I/O, no clock, no await in here. Everything that could make an operation run twice is decided
 //! in [`decide`] and [`settle`], where it can be read in one sitting and tested exhaustively.
 
+#[cfg(test)]
+mod arbitrary;
 pub mod canonical_json;
 pub mod decide;
 pub mod fingerprint;

@@ -67,8 +67,7 @@ impl Default for Policy {
 
 /// `min(base × 2^min(attempt, 6), 1 h)`.
 pub fn backoff(base: Duration, attempt: u32) -> Duration {
-    base.saturating_mul(1 << attempt.min(BACKOFF_DOUBLINGS))
-        .min(BACKOFF_CAP)
+    base.saturating_mul(1 << attempt.min(BACKOFF_DOUBLINGS)).min(BACKOFF_CAP)
 }
 
 #[cfg(test)]
@@ -77,14 +76,10 @@ mod tests {
 
     #[test]
     fn the_pause_doubles_six_times_and_never_exceeds_an_hour() {
-        let seconds: Vec<_> = (1..=8)
-            .map(|n| backoff(Duration::from_secs(60), n).as_secs())
-            .collect();
+        let seconds: Vec<_> =
+            (1..=8).map(|n| backoff(Duration::from_secs(60), n).as_secs()).collect();
         assert_eq!(seconds, [120, 240, 480, 960, 1920, 3600, 3600, 3600]);
-        assert_eq!(
-            backoff(Duration::from_secs(10), 7),
-            Duration::from_secs(640)
-        );
+        assert_eq!(backoff(Duration::from_secs(10), 7), Duration::from_secs(640));
         assert_eq!(backoff(Duration::ZERO, 3), Duration::ZERO);
         assert_eq!(backoff(Duration::MAX, 6), BACKOFF_CAP);
     }

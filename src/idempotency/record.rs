@@ -101,10 +101,7 @@ pub struct Found {
 
 impl Record {
     pub fn fence(&self) -> Fence {
-        Fence {
-            id: self.id,
-            token: self.token,
-        }
+        Fence { id: self.id, token: self.token }
     }
 
     pub fn is_expired(&self, now: Timestamp) -> bool {

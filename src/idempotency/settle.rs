@@ -24,9 +24,13 @@ pub enum Ending {
         error: String,
     },
     /// Proof that nothing happened.
-    Released { why: String },
+    Released {
+        why: String,
+    },
     /// It may have happened.
-    Unknown { why: String },
+    Unknown {
+        why: String,
+    },
 }
 
 /// What was known before this attempt began: a release goes back to it.
@@ -68,42 +72,28 @@ pub enum Failure {
 pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -> Settlement {
     let keep = policy.ttl;
     match ending {
-        Ending::Completed { answer, result_ref } => Settlement::Succeed {
-            answer,
-            result_ref,
-            keep,
-        },
+        Ending::Completed { answer, result_ref } => {
+            Settlement::Succeed { answer, result_ref, keep }
+        }
         Ending::Failed { answer, error } => {
             let then = match (policy.when_failed, answer) {
-                (WhenFailed::Retry, _) => Failure::ExecuteAgain {
-                    after: backoff(policy.retry_backoff, attempt),
-                },
+                (WhenFailed::Retry, _) => {
+                    Failure::ExecuteAgain { after: backoff(policy.retry_backoff, attempt) }
+                }
                 (WhenFailed::Replay, Some(answer)) => Failure::Replay { answer },
                 (WhenFailed::Replay, None) | (WhenFailed::Reject, _) => Failure::Refuse,
             };
-            Settlement::Fail {
-                then,
-                error: cut(error),
-                keep,
-            }
+            Settlement::Fail { then, error: cut(error), keep }
         }
-        Ending::Unknown { why } => Settlement::Hold {
-            why: cut(why),
-            retry_in: policy.lease,
-        },
+        Ending::Unknown { why } => Settlement::Hold { why: cut(why), retry_in: policy.lease },
         Ending::Released { why } => match earlier {
             Earlier::Nothing => Settlement::Release,
             Earlier::Failed => Settlement::Fail {
-                then: Failure::ExecuteAgain {
-                    after: Duration::ZERO,
-                },
+                then: Failure::ExecuteAgain { after: Duration::ZERO },
                 error: cut(why),
                 keep,
             },
-            Earlier::Unknown => Settlement::Hold {
-                why: cut(why),
-                retry_in: Duration::ZERO,
-            },
+            Earlier::Unknown => Settlement::Hold { why: cut(why), retry_in: Duration::ZERO },
         },
     }
 }
@@ -158,16 +148,120 @@ pub enum Verdict {
 /// The ending that a verdict stands for.
 pub fn conclude(verdict: Verdict) -> Ending {
     match verdict {
-        Verdict::Succeeded { answer } => Ending::Completed {
-            answer,
-            result_ref: None,
-        },
-        Verdict::Failed => Ending::Failed {
-            answer: None,
-            error: "settled as failed after it went silent".into(),
-        },
-        Verdict::Unknown => Ending::Unknown {
-            why: "it went silent and nobody knows".into(),
-        },
+        Verdict::Succeeded { answer } => Ending::Completed { answer, result_ref: None },
+        Verdict::Failed => {
+            Ending::Failed { answer: None, error: "settled as failed after it went silent".into() }
+        }
+        Verdict::Unknown => Ending::Unknown { why: "it went silent and nobody knows".into() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::idempotency::arbitrary::{founds, policies, snapshots};
+
+    fn endings() -> impl Strategy<Value = Ending> {
+        prop_oneof![
+            snapshots().prop_map(|answer| Ending::Completed { answer, result_ref: None }),
+            (proptest::option::of(snapshots()), ".{0,20}")
+                .prop_map(|(answer, error)| Ending::Failed { answer, error }),
+            ".{0,20}".prop_map(|why| Ending::Released { why }),
+            ".{0,20}".prop_map(|why| Ending::Unknown { why }),
+        ]
+    }
+
+    fn earlier() -> impl Strategy<Value = Earlier> {
+        prop_oneof![Just(Earlier::Nothing), Just(Earlier::Failed), Just(Earlier::Unknown)]
+    }
+
+    proptest! {
+        #[test]
+        fn each_ending_is_written_as_what_it_is(
+            ending in endings(), attempt in 1..20u32, earlier in earlier(), policy in policies()
+        ) {
+            let settlement = settle(ending.clone(), attempt, earlier, &policy);
+            match ending {
+                Ending::Completed { answer, result_ref } => prop_assert_eq!(
+                    settlement, Settlement::Succeed { answer, result_ref, keep: policy.ttl }),
+                Ending::Failed { .. } => {
+                    prop_assert!(matches!(settlement, Settlement::Fail { .. }), "{:?}", settlement);
+                }
+                Ending::Unknown { .. } => {
+                    let held = matches!(settlement, Settlement::Hold { retry_in, .. }
+                        if retry_in == policy.lease);
+                    prop_assert!(held, "what may have happened is never free: {settlement:?}");
+                }
+                Ending::Released { .. } => match earlier {
+                    Earlier::Nothing => prop_assert_eq!(settlement, Settlement::Release),
+                    Earlier::Failed => {
+                        prop_assert!(matches!(settlement, Settlement::Fail { .. }), "{:?}", settlement);
+                    }
+                    Earlier::Unknown => {
+                        prop_assert!(matches!(settlement, Settlement::Hold { .. }), "{:?}", settlement);
+                    }
+                },
+            }
+        }
+
+        #[test]
+        fn a_failure_does_to_retries_what_policy_says(
+            answer in proptest::option::of(snapshots()), attempt in 1..20u32, policy in policies()
+        ) {
+            let ending = Ending::Failed { answer: answer.clone(), error: "no".into() };
+            let Settlement::Fail { then, .. } = settle(ending, attempt, Earlier::Nothing, &policy)
+                else { panic!("a failure is a failure") };
+            match (policy.when_failed, answer) {
+                (WhenFailed::Retry, _) => {
+                    let after = backoff(policy.retry_backoff, attempt);
+                    prop_assert_eq!(then, Failure::ExecuteAgain { after });
+                }
+                (WhenFailed::Replay, Some(answer)) => {
+                    prop_assert_eq!(then, Failure::Replay { answer });
+                }
+                (WhenFailed::Replay, None) | (WhenFailed::Reject, _) => {
+                    prop_assert_eq!(then, Failure::Refuse);
+                }
+            }
+        }
+
+        #[test]
+        fn only_a_silent_run_past_its_lease_is_anybody_elses_business(
+            found in founds(), stuck in 0..100u64, more in 0..100u64
+        ) {
+            let (stuck, settle) = (Duration::from_millis(stuck), Duration::from_millis(stuck + more));
+            let standing = standing(&found.record, found.now, stuck, settle);
+            let age = found.now.since(found.record.updated_at);
+            match found.record.state {
+                State::Processing { lease_until } if lease_until <= found.now => {
+                    let expected = if age >= settle { Standing::Due }
+                        else if age >= stuck { Standing::Stuck }
+                        else { Standing::Abandoned };
+                    prop_assert_eq!(standing, expected);
+                }
+                _ => prop_assert_eq!(standing, Standing::Fine),
+            }
+        }
+
+        #[test]
+        fn an_error_is_cut_at_4000_characters(error in "\\PC{0,10}", repeats in 0..900usize) {
+            let error = error.repeat(repeats);
+            let ending = Ending::Unknown { why: error.clone() };
+            let Settlement::Hold { why, .. } =
+                settle(ending, 1, Earlier::Nothing, &Policy::default()) else { panic!("held") };
+            prop_assert_eq!(why.chars().count(), error.chars().count().min(ERROR_MAX_CHARACTERS));
+            prop_assert!(error.starts_with(&why));
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_the_ending_it_stands_for() {
+        let answer = Snapshot::of_value(b"1".to_vec());
+        let succeeded = conclude(Verdict::Succeeded { answer: answer.clone() });
+        assert_eq!(succeeded, Ending::Completed { answer, result_ref: None });
+        assert!(matches!(conclude(Verdict::Failed), Ending::Failed { answer: None, .. }));
+        assert!(matches!(conclude(Verdict::Unknown), Ending::Unknown { .. }));
     }
 }

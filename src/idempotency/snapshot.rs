@@ -15,11 +15,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// The answer of something that is not HTTP: a value and no headers.
     pub fn of_value(json: Vec<u8>) -> Self {
-        Self {
-            status: 200,
-            headers: HeaderBlock::default(),
-            body: Body::Stored(json.into()),
-        }
+        Self { status: 200, headers: HeaderBlock::default(), body: Body::Stored(json.into()) }
     }
 
     pub fn len(&self) -> usize {
@@ -36,10 +32,7 @@ impl Snapshot {
 
     /// The same answer, remembered as done without its body.
     pub fn without_body(self) -> Self {
-        Self {
-            body: Body::TooLong,
-            ..self
-        }
+        Self { body: Body::TooLong, ..self }
     }
 }
 

@@ -73,18 +73,15 @@ impl Tenant {
     /// From an `Authorization` value: issuer and subject of a bearer JWT, so that a renewed token
     /// is the same tenant, else a digest of the value, else no tenant.
     pub fn from_credential(authorization: Option<&[u8]>) -> Self {
-        let Some(value) = authorization
-            .map(<[u8]>::trim_ascii)
-            .filter(|value| !value.is_empty())
+        let Some(value) = authorization.map(<[u8]>::trim_ascii).filter(|value| !value.is_empty())
         else {
             return Self::none();
         };
         match bearer_claims(value) {
             // The issuer's length keeps ("a", "b:c") apart from ("a:b", "c").
-            Some(Claims {
-                iss: Some(iss),
-                sub,
-            }) => Self::from_text(&format!("jwt:{}:{iss}:{sub}", iss.len())),
+            Some(Claims { iss: Some(iss), sub }) => {
+                Self::from_text(&format!("jwt:{}:{iss}:{sub}", iss.len()))
+            }
             Some(Claims { iss: None, sub }) => Self::from_text(&format!("jwt:-:{sub}")),
             None => Self(format!("cred:{}", Hex(&Sha256::digest(value))).into()),
         }
@@ -153,9 +150,7 @@ fn bearer_claims(authorization: &[u8]) -> Option<Claims> {
     if payload.trim_ascii_start().first() != Some(&b'{') {
         return None;
     }
-    serde_json::from_slice(&payload)
-        .ok()
-        .filter(|claims: &Claims| !claims.sub.is_empty())
+    serde_json::from_slice(&payload).ok().filter(|claims: &Claims| !claims.sub.is_empty())
 }
 
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
@@ -175,9 +170,7 @@ mod tests {
     }
 
     fn of(authorization: &[u8]) -> String {
-        Tenant::from_credential(Some(authorization))
-            .as_str()
-            .to_owned()
+        Tenant::from_credential(Some(authorization)).as_str().to_owned()
     }
 
     fn claims(payload: &str) -> String {
@@ -186,14 +179,7 @@ mod tests {
 
     #[test]
     fn a_tenant_that_fits_is_kept_as_it_is() {
-        for text in [
-            "acme",
-            "Acme ",
-            " acme",
-            "é☃",
-            "sha256:abc",
-            &"é".repeat(255),
-        ] {
+        for text in ["acme", "Acme ", " acme", "é☃", "sha256:abc", &"é".repeat(255)] {
             assert_eq!(Tenant::from_header(text.as_bytes()).as_str(), text);
         }
     }
@@ -201,19 +187,9 @@ mod tests {
     #[test]
     fn a_tenant_that_does_not_fit_becomes_its_digest() {
         let long = "a".repeat(256);
-        for value in [
-            long.as_bytes(),
-            b"a\0b",
-            b"a\tb",
-            b"\x7f",
-            b"\xc2\x80",
-            b"\xff",
-        ] {
+        for value in [long.as_bytes(), b"a\0b", b"a\tb", b"\x7f", b"\xc2\x80", b"\xff"] {
             let tenant = Tenant::from_header(value);
-            assert_eq!(
-                tenant.as_str(),
-                format!("sha256:{}", Hex(&Sha256::digest(value)))
-            );
+            assert_eq!(tenant.as_str(), format!("sha256:{}", Hex(&Sha256::digest(value))));
         }
     }
 
@@ -236,36 +212,21 @@ mod tests {
 
     #[test]
     fn issuer_and_subject_of_a_bearer_jwt_are_the_tenant() {
-        assert_eq!(
-            claims(r#"{"iss":"https://id","sub":"u1","exp":1}"#),
-            "jwt:10:https://id:u1"
-        );
+        assert_eq!(claims(r#"{"iss":"https://id","sub":"u1","exp":1}"#), "jwt:10:https://id:u1");
         assert_eq!(claims(r#"{"sub":"u1","aud":["x"]}"#), "jwt:-:u1");
-        assert_ne!(
-            claims(r#"{"sub":"u1","iss":""}"#),
-            claims(r#"{"sub":"u1"}"#)
-        );
+        assert_ne!(claims(r#"{"sub":"u1","iss":""}"#), claims(r#"{"sub":"u1"}"#));
     }
 
     #[test]
     fn a_renewed_token_and_another_spelling_of_the_scheme_are_the_same_tenant() {
-        assert_eq!(
-            claims(r#"{"sub":"u1","exp":1}"#),
-            claims(r#"{"exp":2,"sub":"u1"}"#)
-        );
+        assert_eq!(claims(r#"{"sub":"u1","exp":1}"#), claims(r#"{"exp":2,"sub":"u1"}"#));
         let value = String::from_utf8(bearer(r#"{"sub":"u1"}"#)).unwrap();
-        assert_eq!(
-            of(value.replace("Bearer ", "bEARER  ").as_bytes()),
-            "jwt:-:u1"
-        );
+        assert_eq!(of(value.replace("Bearer ", "bEARER  ").as_bytes()), "jwt:-:u1");
     }
 
     #[test]
     fn issuer_and_subject_cannot_be_shifted_into_one_another() {
-        assert_ne!(
-            claims(r#"{"iss":"a","sub":"b:c"}"#),
-            claims(r#"{"iss":"a:b","sub":"c"}"#)
-        );
+        assert_ne!(claims(r#"{"iss":"a","sub":"b:c"}"#), claims(r#"{"iss":"a:b","sub":"c"}"#));
         assert_ne!(claims(r#"{"iss":"","sub":"u"}"#), claims(r#"{"sub":":u"}"#));
     }
 
@@ -322,10 +283,7 @@ mod tests {
     #[test]
     fn a_credential_is_the_digest_of_the_raw_value_and_stays_hidden() {
         let credential = Credential::of(b"Bearer s3cret");
-        assert_eq!(
-            credential,
-            Credential::from_bytes(Sha256::digest(b"Bearer s3cret").into())
-        );
+        assert_eq!(credential, Credential::from_bytes(Sha256::digest(b"Bearer s3cret").into()));
         assert_ne!(credential, Credential::of(b"bearer s3cret"));
         assert_eq!(credential, Credential::from_bytes(*credential.as_bytes()));
         assert_eq!(format!("{credential:?}"), "Credential(hidden)");

@@ -45,12 +45,7 @@ pub fn encode(value: &Value) -> Vec<u8> {
         Value::Locked(lock) => {
             let mut bytes = owned_by(lock.token).to_vec();
             bytes.push(VERSION);
-            append(
-                bytes,
-                &LockWire {
-                    fingerprint: lock.fingerprint.map(|f| *f.as_bytes()),
-                },
-            )
+            append(bytes, &LockWire { fingerprint: lock.fingerprint.map(|f| *f.as_bytes()) })
         }
         Value::Finished(finished) => {
             let wire = FinishedWire {
@@ -168,10 +163,7 @@ mod tests {
 
     #[test]
     fn a_value_of_another_version_is_no_news() {
-        let mut bytes = encode(&Value::Locked(Lock {
-            token: Token::fresh(),
-            fingerprint: None,
-        }));
+        let mut bytes = encode(&Value::Locked(Lock { token: Token::fresh(), fingerprint: None }));
         bytes[PREFIX_LEN] = VERSION + 1;
         assert_eq!(decode(&bytes.into()), None);
     }

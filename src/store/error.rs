@@ -18,10 +18,7 @@ pub enum StoreError {
 
 impl StoreError {
     pub fn unavailable(tier: &'static str, reason: impl Display) -> Self {
-        Self::Unavailable {
-            tier,
-            reason: reason.to_string(),
-        }
+        Self::Unavailable { tier, reason: reason.to_string() }
     }
 
     pub fn is_transient(&self) -> bool {

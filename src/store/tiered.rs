@@ -94,11 +94,7 @@ impl Tiered {
         fast: Option<Arc<dyn FastTier>>,
         settings: FastSettings,
     ) -> Self {
-        Self {
-            durable,
-            fast,
-            settings,
-        }
+        Self { durable, fast, settings }
     }
 
     pub fn durable(&self) -> &Arc<dyn DurableTier> {
@@ -124,10 +120,7 @@ impl Tiered {
         let token = Token::fresh();
         let mut locked = false;
         if look == Look::FastFirst {
-            let lock = Lock {
-                token,
-                fingerprint: asked.fingerprint,
-            };
+            let lock = Lock { token, fingerprint: asked.fingerprint };
             match self.reserve(identity, lock, policy).await {
                 Some(Reserved::Taken(Value::Finished(finished))) => {
                     return Ok(from_fast(finished, asked, policy));
@@ -157,11 +150,7 @@ impl Tiered {
 
     async fn reserve(&self, identity: &Identity, lock: Lock, policy: &Policy) -> Option<Reserved> {
         let ttl = self.settings.lock_ttl.min(policy.lease);
-        let reserved = self
-            .fast
-            .as_ref()?
-            .reserve(identity.digest(), lock, ttl)
-            .await;
+        let reserved = self.fast.as_ref()?.reserve(identity.digest(), lock, ttl).await;
         heard(Tier::Fast, "reserve", reserved)
     }
 
@@ -200,10 +189,7 @@ impl Tiered {
                     let since = clock::now();
                     if let Taken::Won { attempt } = self.durable.take_over(take).await? {
                         let admitted = Admitted {
-                            fence: Fence {
-                                id: found.record.id,
-                                token,
-                            },
+                            fence: Fence { id: found.record.id, token },
                             attempt,
                             earlier: earlier(&found.record),
                             since,
@@ -219,10 +205,7 @@ impl Tiered {
                 Decision::Replay(_) => {
                     let step = match finished(&found.record) {
                         Some((answer, expires_at)) => Step::Replay(
-                            Held {
-                                finished: answer,
-                                until: until(expires_at, found.now),
-                            },
+                            Held { finished: answer, until: until(expires_at, found.now) },
                             Tier::Durable,
                         ),
                         None => Step::Busy,
@@ -241,10 +224,8 @@ impl Tiered {
         }
         match found.record.state {
             State::Processing { lease_until } if found.now < lease_until => {
-                let lock = Lock {
-                    token: found.record.token,
-                    fingerprint: found.record.fingerprint,
-                };
+                let lock =
+                    Lock { token: found.record.token, fingerprint: found.record.fingerprint };
                 let ttl = self.settings.lock_ttl.min(policy.lease);
                 Replacement::With(Value::Locked(lock), ttl.min(lease_until.since(found.now)))
             }
@@ -254,10 +235,9 @@ impl Tiered {
 
     fn publication(&self, finished: Finished, keep: Duration) -> Replacement {
         match finished.answer.len() <= self.settings.replay_max_bytes && !keep.is_zero() {
-            true => Replacement::With(
-                Value::Finished(finished),
-                keep.min(self.settings.replay_ttl),
-            ),
+            true => {
+                Replacement::With(Value::Finished(finished), keep.min(self.settings.replay_ttl))
+            }
             false => Replacement::Nothing,
         }
     }
@@ -295,21 +275,13 @@ impl Tiered {
         let keep = held.until.map_or(self.settings.replay_ttl, |until| {
             until.saturating_duration_since(clock::now())
         });
-        self.replace(
-            identity,
-            owner,
-            Replacement::With(Value::Finished(held.finished), keep),
-        )
-        .await;
+        self.replace(identity, owner, Replacement::With(Value::Finished(held.finished), keep))
+            .await;
     }
 
     async fn replace(&self, identity: &IdentityDigest, owner: Token, by: Replacement) {
         if let Some(fast) = &self.fast {
-            heard(
-                Tier::Fast,
-                "replace",
-                fast.replace(identity, owner, by).await,
-            );
+            heard(Tier::Fast, "replace", fast.replace(identity, owner, by).await);
         }
     }
 
@@ -322,10 +294,8 @@ impl Tiered {
         let fences = leases.iter().map(|(fence, _)| *fence).collect();
         let locks = async {
             if let Some(fast) = &self.fast {
-                let locks: Vec<_> = leases
-                    .iter()
-                    .map(|(fence, identity)| (*identity, fence.token))
-                    .collect();
+                let locks: Vec<_> =
+                    leases.iter().map(|(fence, identity)| (*identity, fence.token)).collect();
                 let ttl = self.settings.lock_ttl.min(lease);
                 heard(Tier::Fast, "renew", fast.renew(&locks, ttl).await);
             }
@@ -345,18 +315,10 @@ impl Tiered {
         };
         let since = clock::now();
         let token = Token::fresh();
-        let take = TakeOver {
-            seen: found.record.fence(),
-            token,
-            lease,
-            right: Right::Operator,
-        };
+        let take = TakeOver { seen: found.record.fence(), token, lease, right: Right::Operator };
         Ok(match self.durable.take_over(take).await? {
             Taken::Won { attempt } => Some(Admitted {
-                fence: Fence {
-                    id: found.record.id,
-                    token,
-                },
+                fence: Fence { id: found.record.id, token },
                 attempt,
                 earlier: earlier(&found.record),
                 since,
@@ -391,9 +353,7 @@ impl Tiered {
 
 /// The fast tier is optional: its failures are counted, never passed on.
 fn heard<T>(tier: Tier, operation: &'static str, result: Result<T, StoreError>) -> Option<T> {
-    result
-        .inspect_err(|_| metrics::tier_error(tier, operation))
-        .ok()
+    result.inspect_err(|_| metrics::tier_error(tier, operation)).ok()
 }
 
 fn from_fast(finished: Finished, asked: &Asked, policy: &Policy) -> Step {
@@ -402,13 +362,7 @@ fn from_fast(finished: Finished, asked: &Asked, policy: &Policy) -> Step {
     }
     match replay(finished.credential, &finished.answer, asked, policy) {
         Decision::Refuse(refusal) => Step::Refuse(refusal),
-        _ => Step::Replay(
-            Held {
-                finished,
-                until: None,
-            },
-            Tier::Fast,
-        ),
+        _ => Step::Replay(Held { finished, until: None }, Tier::Fast),
     }
 }
 
@@ -416,10 +370,7 @@ fn from_fast(finished: Finished, asked: &Asked, policy: &Policy) -> Step {
 fn finished(record: &Record) -> Option<(Finished, Timestamp)> {
     match &record.state {
         State::Succeeded { answer, expires_at }
-        | State::Failed {
-            then: AfterFailure::Replay { answer },
-            expires_at,
-        } => {
+        | State::Failed { then: AfterFailure::Replay { answer }, expires_at } => {
             let finished = Finished {
                 fingerprint: record.fingerprint,
                 credential: record.credential,

@@ -1,3 +1,4 @@
 //! What oncegate tells about itself.
 
+pub mod logs;
 pub mod metrics;

@@ -31,15 +31,13 @@ pub struct Fresh {
 }
 
 impl Database {
-    pub const ALL: [Self; 4] = [Self::MySql, Self::MariaDb, Self::Postgres, Self::Sqlite];
-
     /// None: its server could not be had on this machine.
     pub fn fresh(self) -> Option<Fresh> {
         let server = |url: String| Some(Fresh { url, _folder: None });
         match self {
-            Self::MySql => servers::require(Kind::MySql)
-                .then(|| shared::mysql().database())
-                .and_then(server),
+            Self::MySql => {
+                servers::require(Kind::MySql).then(|| shared::mysql().database()).and_then(server)
+            }
             Self::MariaDb => servers::require(Kind::MariaDb)
                 .then(|| shared::mariadb().database())
                 .and_then(server),
@@ -49,10 +47,7 @@ impl Database {
             Self::Sqlite => {
                 let folder = scratch::folder("sqlite");
                 let url = format!("sqlite://{}", folder.path().join("oncegate.db").display());
-                Some(Fresh {
-                    url,
-                    _folder: Some(folder),
-                })
+                Some(Fresh { url, _folder: Some(folder) })
             }
         }
     }
@@ -70,9 +65,7 @@ impl Fresh {
 
     pub async fn open_with(&self, options: DurableOptions) -> Arc<dyn DurableTier> {
         let tier = durable::open(&self.url, &options).expect("the URL names a durable tier");
-        tier.migrate()
-            .await
-            .expect("a fresh database can be migrated");
+        tier.migrate().await.expect("a fresh database can be migrated");
         tier
     }
 }
@@ -118,16 +111,10 @@ impl Pair {
             Self::MySqlRedis => (Database::MySql, FastUrl::Separate(redis()?)),
             Self::MariaDbRedis => (Database::MariaDb, FastUrl::Separate(redis()?)),
             Self::PostgresRedis => (Database::Postgres, FastUrl::Separate(redis()?)),
-            Self::SqliteMemory => (
-                Database::Sqlite,
-                FastUrl::Memory(Arc::new(Memory::default())),
-            ),
+            Self::SqliteMemory => (Database::Sqlite, FastUrl::Memory(Arc::new(Memory::default()))),
             Self::MySqlAlone => (Database::MySql, FastUrl::Separate("none".to_owned())),
         };
-        Some(Site {
-            durable: database.fresh()?,
-            fast,
-        })
+        Some(Site { durable: database.fresh()?, fast })
     }
 }
 
@@ -137,11 +124,9 @@ impl Site {
         let durable = self.durable.open().await;
         match &self.fast {
             FastUrl::Separate(url) => engine(durable, url),
-            FastUrl::Memory(memory) => Engine::new(Tiered::new(
-                durable,
-                Some(memory.clone()),
-                FastSettings::default(),
-            )),
+            FastUrl::Memory(memory) => {
+                Engine::new(Tiered::new(durable, Some(memory.clone()), FastSettings::default()))
+            }
         }
     }
 }
@@ -172,10 +157,7 @@ impl Operation {
 
     /// Does not end before `let_go`.
     pub fn held() -> Self {
-        Self {
-            runs: Arc::new(watch::Sender::new(0)),
-            let_go: Arc::new(watch::Sender::new(false)),
-        }
+        Self { runs: Arc::new(watch::Sender::new(0)), let_go: Arc::new(watch::Sender::new(false)) }
     }
 
     pub fn let_go(&self) {
@@ -189,13 +171,10 @@ impl Operation {
     /// Resolves when it has begun that many times.
     pub async fn begun(&self, times: usize) {
         let mut runs = self.runs.subscribe();
-        tokio::time::timeout(
-            Duration::from_secs(30),
-            runs.wait_for(|runs| *runs >= times),
-        )
-        .await
-        .expect("the operation begins in time")
-        .expect("the operation is still there");
+        tokio::time::timeout(Duration::from_secs(30), runs.wait_for(|runs| *runs >= times))
+            .await
+            .expect("the operation begins in time")
+            .expect("the operation is still there");
     }
 
     /// Its value is the number of the run.
@@ -206,10 +185,7 @@ impl Operation {
             run = *runs;
         });
         let mut let_go = self.let_go.subscribe();
-        let_go
-            .wait_for(|let_go| *let_go)
-            .await
-            .expect("the operation is still there");
+        let_go.wait_for(|let_go| *let_go).await.expect("the operation is still there");
         Ok(run)
     }
 }

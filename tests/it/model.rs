@@ -5,7 +5,7 @@
 //! never two where policy says hold, a completed answer never changes, a fenced write changes
 //! nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use oncegate::idempotency::{
     Identity, Policy, RecordId, Settlement, Snapshot, WhenFailed, WhenUnknown,
 };
 use oncegate::store::durable::{Audit, DurableTier, Written};
+use oncegate::store::fast::Finished;
 use oncegate::store::fast::memory::Memory;
-use oncegate::store::tiered::{Admitted, FastSettings, Look, Step};
+use oncegate::store::tiered::{Admitted, FastSettings, Held, Look, Step};
 use oncegate::store::{FastTier, Tiered, fast};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -118,7 +119,6 @@ struct World {
     open: Vec<Run>,
     attempts: HashSet<(RecordId, u32)>,
     answers: u64,
-    executions: HashMap<usize, u32>,
 }
 
 impl World {
@@ -128,7 +128,7 @@ impl World {
             lease: LEASE,
             ttl: KEEP,
             when_failed: WhenFailed::Retry,
-            when_unknown: if identity % 2 == 0 {
+            when_unknown: if identity.is_multiple_of(2) {
                 WhenUnknown::Hold
             } else {
                 WhenUnknown::Retry
@@ -139,21 +139,13 @@ impl World {
     }
 
     fn tiers(&self) -> Tiered {
-        Tiered::new(
-            self.durable.clone(),
-            Some(self.fast.clone()),
-            FastSettings::default(),
-        )
+        Tiered::new(self.durable.clone(), Some(self.fast.clone()), FastSettings::default())
     }
 
     async fn act(&mut self, action: Action) {
         match action {
             Action::Ask { identity, look } => {
-                let look = if look {
-                    Look::FastFirst
-                } else {
-                    Look::DurableOnly
-                };
+                let look = if look { Look::FastFirst } else { Look::DurableOnly };
                 self.ask(identity, look).await;
             }
             Action::Answer { run } => {
@@ -174,9 +166,7 @@ impl World {
             Action::Fail { run } => {
                 if let Some(run) = self.take(run) {
                     let settlement = Settlement::Fail {
-                        then: Failure::ExecuteAgain {
-                            after: Duration::ZERO,
-                        },
+                        then: Failure::ExecuteAgain { after: Duration::ZERO },
                         error: "declined".into(),
                         keep: KEEP,
                     };
@@ -187,10 +177,8 @@ impl World {
             }
             Action::Lose { run } => {
                 if let Some(run) = self.take(run) {
-                    let settlement = Settlement::Hold {
-                        why: "no answer".into(),
-                        retry_in: Duration::ZERO,
-                    };
+                    let settlement =
+                        Settlement::Hold { why: "no answer".into(), retry_in: Duration::ZERO };
                     if self.settle(&run, settlement).await == Written::Applied {
                         self.expected[run.identity].lease_over = true;
                     }
@@ -202,17 +190,12 @@ impl World {
                     let lease = [(admitted.fence, digest)];
                     let (before, identity) = (self.find(*identity).await, *identity);
                     let lost = self.tiers().renew(&lease, LEASE).await.expect("it answers");
-                    let processing = before
-                        .as_ref()
-                        .is_some_and(|found| found.state.as_str() == "PROCESSING");
+                    let processing =
+                        before.as_ref().is_some_and(|found| found.state.as_str() == "PROCESSING");
                     if lost.is_empty() && processing {
                         self.expected[identity].lease_over = false;
                     } else {
-                        assert_eq!(
-                            before,
-                            self.find(identity).await,
-                            "a lost lease was renewed"
-                        );
+                        assert_eq!(before, self.find(identity).await, "a lost lease was renewed");
                     }
                 }
             }
@@ -245,11 +228,8 @@ impl World {
             Action::FlushFast => self.flush_fast().await,
             Action::OperatorAnswers { identity } => {
                 let answer = self.new_answer();
-                let settlement = Settlement::Succeed {
-                    answer: answer.clone(),
-                    result_ref: None,
-                    keep: KEEP,
-                };
+                let settlement =
+                    Settlement::Succeed { answer: answer.clone(), result_ref: None, keep: KEEP };
                 if self.operate(identity, settlement).await {
                     self.expected[identity].answer = Some(answer);
                     self.expected[identity].may_have_run = true;
@@ -257,9 +237,7 @@ impl World {
             }
             Action::OperatorAllowsRetry { identity } => {
                 let settlement = Settlement::Fail {
-                    then: Failure::ExecuteAgain {
-                        after: Duration::ZERO,
-                    },
+                    then: Failure::ExecuteAgain { after: Duration::ZERO },
                     error: "allowed".into(),
                     keep: KEEP,
                 };
@@ -268,18 +246,9 @@ impl World {
                 }
             }
             Action::OperatorForgets { identity } => {
-                let audit = Audit {
-                    actor: "ops".into(),
-                    action: "forget",
-                    note: String::new(),
-                };
+                let audit = Audit { actor: "ops".into(), action: "forget", note: String::new() };
                 let identity_ = self.identities[identity].clone();
-                if self
-                    .tiers()
-                    .forget(&identity_, audit)
-                    .await
-                    .expect("it answers")
-                {
+                if self.tiers().forget(&identity_, audit).await.expect("it answers") {
                     self.expected[identity] = Expected::default();
                 }
             }
@@ -289,10 +258,7 @@ impl World {
     async fn ask(&mut self, identity: usize, look: Look) {
         let policy = Self::policy(identity);
         let asked = Asked::default();
-        let step = self
-            .tiers()
-            .step(&self.identities[identity], &asked, &policy, look)
-            .await;
+        let step = self.tiers().step(&self.identities[identity], &asked, &policy, look).await;
         let expected = &mut self.expected[identity];
         match step.expect("the tiers answer") {
             Step::Admitted(admitted) => {
@@ -301,31 +267,20 @@ impl World {
                     "attempt {} ran twice",
                     admitted.attempt
                 );
-                assert!(
-                    expected.answer.is_none(),
-                    "it ran again though it had its answer"
-                );
+                assert!(expected.answer.is_none(), "it ran again though it had its answer");
                 let allowed = !expected.may_have_run
                     || (policy.when_unknown == WhenUnknown::Retry && expected.lease_over);
                 assert!(allowed, "it ran again though it may have run");
                 expected.may_have_run = true;
                 expected.lease_over = false;
-                *self.executions.entry(identity).or_default() += 1;
                 self.open.push(Run { identity, admitted });
             }
             Step::Replay(held, _) => {
-                assert_eq!(
-                    Some(held.finished.answer),
-                    expected.answer,
-                    "another answer"
-                );
+                assert_eq!(Some(held.finished.answer), expected.answer, "another answer");
             }
             Step::Busy => assert!(look == Look::FastFirst || !expected.lease_over),
             Step::Refuse(refusal) => {
-                assert!(
-                    expected.answer.is_none(),
-                    "{refusal:?} though it has its answer"
-                );
+                assert!(expected.answer.is_none(), "{refusal:?} though it has its answer");
             }
         }
     }
@@ -337,53 +292,45 @@ impl World {
     async fn settle(&self, run: &Run, settlement: Settlement) -> Written {
         let before = self.find(run.identity).await;
         let tiers = self.tiers();
-        let written = tiers
-            .settle(run.admitted.fence, &settlement)
-            .await
-            .expect("it answers");
+        let written = tiers.settle(run.admitted.fence, &settlement).await.expect("it answers");
         if written == Written::Fenced {
-            assert_eq!(
-                before,
-                self.find(run.identity).await,
-                "a fenced write changed something"
-            );
+            assert_eq!(before, self.find(run.identity).await, "a fenced write changed something");
         } else {
             let owner = before.expect("it was there").fence();
-            assert_eq!(
-                owner, run.admitted.fence,
-                "a write of an old attempt counted"
-            );
+            assert_eq!(owner, run.admitted.fence, "a write of an old attempt counted");
         }
+        let held = match settlement {
+            Settlement::Succeed { answer, keep, .. } if written == Written::Applied => {
+                let finished = Finished { fingerprint: None, credential: None, answer };
+                Some(Held::for_the_next(keep, finished))
+            }
+            _ => None,
+        };
         let digest = self.identities[run.identity].digest();
-        tiers.publish(digest, run.admitted.fence.token, None).await;
+        tiers.publish(digest, run.admitted.fence.token, held).await;
         written
     }
 
     async fn operate(&self, identity: usize, settlement: Settlement) -> bool {
         let tiers = self.tiers();
+        let before = self.find(identity).await;
+        let expected = &self.expected[identity];
         let identity = &self.identities[identity];
-        let Some(taken) = tiers
-            .take_for_operator(identity, LEASE)
-            .await
-            .expect("it answers")
+        let Some(taken) = tiers.take_for_operator(identity, LEASE).await.expect("it answers")
         else {
             return false;
         };
-        let written = tiers
-            .settle(taken.fence, &settlement)
-            .await
-            .expect("it answers");
+        assert!(expected.answer.is_none(), "an operator overwrote an answer");
+        let running = before.is_some_and(|record| record.state.as_str() == "PROCESSING");
+        assert!(!running || expected.lease_over, "an operator took a running call");
+        let written = tiers.settle(taken.fence, &settlement).await.expect("it answers");
         assert_eq!(written, Written::Applied);
         tiers.forget_fast(identity.digest()).await;
         true
     }
 
     async fn find(&self, identity: usize) -> Option<oncegate::idempotency::Record> {
-        let found = self
-            .durable
-            .find(&self.identities[identity])
-            .await
-            .expect("it answers");
+        let found = self.durable.find(&self.identities[identity]).await.expect("it answers");
         found.map(|found| found.record)
     }
 
@@ -407,10 +354,7 @@ fn hold_against_the_model(database: Database, redis: Option<Arc<Redis>>) {
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be built");
     let (durable, fast, sql) = runtime.block_on(open(&fresh, redis.as_deref()));
-    let mut runner = TestRunner::new(Config {
-        cases: 60,
-        ..Config::default()
-    });
+    let mut runner = TestRunner::new(Config { cases: 60, ..Config::default() });
     let outcome = runner.run(&actions(), |schedule| {
         let mut world = World {
             durable: durable.clone(),
@@ -422,7 +366,6 @@ fn hold_against_the_model(database: Database, redis: Option<Arc<Redis>>) {
             open: Vec::new(),
             attempts: HashSet::new(),
             answers: 0,
-            executions: HashMap::new(),
         };
         runtime.block_on(async {
             for action in schedule {
@@ -440,9 +383,7 @@ async fn open(
 ) -> (Arc<dyn DurableTier>, Arc<dyn FastTier>, Arc<Sql>) {
     let durable = fresh.open().await;
     let fast = match redis {
-        Some(redis) => fast::open(&redis.url())
-            .expect("a fast tier")
-            .expect("there is one"),
+        Some(redis) => fast::open(&redis.url()).expect("a fast tier").expect("there is one"),
         None => Arc::new(Memory::default()),
     };
     (durable, fast, Arc::new(Sql::connect(&fresh.url).await))

@@ -2,6 +2,7 @@
 
 use sqlx::{AssertSqlSafe, MySqlPool, PgPool, SqlitePool};
 
+#[allow(clippy::enum_variant_names, reason = "the names of the databases")]
 pub enum Sql {
     MySql(MySqlPool),
     Postgres(PgPool),

@@ -36,9 +36,7 @@ async fn main() {
     let executions = executions.clone();
     let outcome = engine
         .execute(Request::new(identity).policy(policy), move || async move {
-            tokio::task::spawn_blocking(move || run(&executions))
-                .await
-                .map_err(|e| e.to_string())
+            tokio::task::spawn_blocking(move || run(&executions)).await.map_err(|e| e.to_string())
         })
         .await;
     println!("{outcome:?}");
@@ -46,16 +44,11 @@ async fn main() {
 }
 
 fn run(executions: &str) -> usize {
-    let mut file = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(executions)
-        .expect("the file");
+    let mut file =
+        std::fs::OpenOptions::new().append(true).create(true).open(executions).expect("the file");
     file.write_all(b"x").expect("the execution is counted");
     println!("running");
     let mut byte = [0];
-    std::io::stdin()
-        .read_exact(&mut byte)
-        .expect("somebody says when it ends");
+    std::io::stdin().read_exact(&mut byte).expect("somebody says when it ends");
     file.metadata().expect("the file is there").len() as usize
 }

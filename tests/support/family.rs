@@ -26,20 +26,14 @@ pub fn freeze_family(pid: libc::pid_t) -> Vec<libc::pid_t> {
     let mut stopped = Vec::new();
     // A process may fork until it is stopped: look again until there is nobody new.
     loop {
-        let new: Vec<_> = family(pid)
-            .into_iter()
-            .filter(|pid| !stopped.contains(pid))
-            .collect();
+        let new: Vec<_> = family(pid).into_iter().filter(|pid| !stopped.contains(pid)).collect();
         if new.is_empty() {
             return stopped;
         }
         for member in new {
             send(member, libc::SIGSTOP);
             let halted = || !matches!(state(member), Some('R' | 'S' | 'D'));
-            assert!(
-                wait_until(Duration::from_secs(20), halted),
-                "process {member} does not stop"
-            );
+            assert!(wait_until(Duration::from_secs(20), halted), "process {member} does not stop");
             stopped.push(member);
         }
     }
@@ -56,12 +50,7 @@ pub fn family(pid: libc::pid_t) -> Vec<libc::pid_t> {
     let mut members = vec![pid];
     let mut next = 0;
     while let Some(&parent) = members.get(next) {
-        members.extend(
-            parents
-                .iter()
-                .filter(|(_, p)| *p == parent)
-                .map(|(child, _)| child),
-        );
+        members.extend(parents.iter().filter(|(_, p)| *p == parent).map(|(child, _)| child));
         next += 1;
     }
     members
@@ -108,9 +97,5 @@ fn cpu_ticks(pid: libc::pid_t) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = text.rsplit_once(')')?.1.split_whitespace();
     // User, system, and the same of children that were waited for.
-    fields
-        .skip(11)
-        .take(4)
-        .map(|ticks| ticks.parse::<u64>().ok())
-        .sum()
+    fields.skip(11).take(4).map(|ticks| ticks.parse::<u64>().ok()).sum()
 }

@@ -42,18 +42,11 @@ impl FaultProxy {
     pub async fn start(target: SocketAddr) -> FaultProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
         let listener = listener.expect("the proxy finds a free port");
-        let addr = listener
-            .local_addr()
-            .expect("a bound socket has an address");
+        let addr = listener.local_addr().expect("a bound socket has an address");
         let (mode, watcher) = watch::channel(Mode::Healthy);
         let swallowed = Arc::new(AtomicUsize::new(0));
         tokio::spawn(accept_all(listener, target, watcher, swallowed.clone()));
-        FaultProxy {
-            addr,
-            target,
-            mode,
-            swallowed,
-        }
+        FaultProxy { addr, target, mode, swallowed }
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -148,9 +141,7 @@ async fn carry(
     mut mode: watch::Receiver<Mode>,
     swallowed: Arc<AtomicUsize>,
 ) -> io::Result<()> {
-    mode.wait_for(|mode| *mode != Mode::Blackhole)
-        .await
-        .map_err(io::Error::other)?;
+    mode.wait_for(|mode| *mode != Mode::Blackhole).await.map_err(io::Error::other)?;
     let mut server = TcpStream::connect(target).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -159,13 +150,7 @@ async fn carry(
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
     tokio::try_join!(
-        pass(
-            Direction::Request,
-            from_client,
-            to_server,
-            mode.clone(),
-            &swallowed
-        ),
+        pass(Direction::Request, from_client, to_server, mode.clone(), &swallowed),
         pass(Direction::Reply, from_server, to_client, mode, &swallowed),
     )?;
     Ok(())

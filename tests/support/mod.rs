@@ -12,6 +12,7 @@
     clippy::disallowed_methods,
     reason = "the bed runs outside the product: it reads the environment, the clock, and blocks"
 )]
+#![allow(unsafe_code, reason = "signals and process settings have no safe form in std")]
 
 pub mod family;
 pub mod fault_proxy;

@@ -32,10 +32,7 @@ impl Port {
             if let Some(claim) = claim(number)
                 && TcpListener::bind((Ipv4Addr::UNSPECIFIED, number)).is_ok()
             {
-                return Port {
-                    number,
-                    _claim: claim,
-                };
+                return Port { number, _claim: claim };
             }
         }
         panic!("no free port in {candidates:?}");
@@ -62,19 +59,13 @@ fn candidates() -> Range<u16> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .expect("the kernel tells its range of ephemeral ports");
     let mut bounds = text.split_whitespace().map(|bound| {
-        bound
-            .parse::<u16>()
-            .unwrap_or_else(|e| panic!("ephemeral port bound {bound:?}: {e}"))
+        bound.parse::<u16>().unwrap_or_else(|e| panic!("ephemeral port bound {bound:?}: {e}"))
     });
     let first = bounds.next().expect("the range has a first port");
     let last = bounds.next().expect("the range has a last port");
     let below = LOWEST..first.max(LOWEST);
     let above = last.saturating_add(1)..u16::MAX;
-    if below.len() >= above.len() {
-        below
-    } else {
-        above
-    }
+    if below.len() >= above.len() { below } else { above }
 }
 
 #[cfg(test)]
@@ -86,9 +77,6 @@ mod tests {
         let (one, other) = (Port::claim(), Port::claim());
         assert_ne!(one.number(), other.number());
         assert!(candidates().contains(&one.number()));
-        assert!(
-            claim(one.number()).is_none(),
-            "a claimed port cannot be claimed again"
-        );
+        assert!(claim(one.number()).is_none(), "a claimed port cannot be claimed again");
     }
 }

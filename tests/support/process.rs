@@ -28,23 +28,13 @@ impl Process {
     pub fn start(mut command: Command, log: &Path) -> Process {
         let open = || File::options().create(true).append(true).open(log);
         let out = open().expect("the server's log file can be opened");
-        let err = out
-            .try_clone()
-            .expect("the server's log file can be opened twice");
-        command
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .process_group(0);
+        let err = out.try_clone().expect("the server's log file can be opened twice");
+        command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
         let shown = format!("{command:?}");
         let child = keep(command).unwrap_or_else(|e| panic!("cannot start {shown}: {e}"));
         let pid = libc::pid_t::try_from(child.id()).expect("a pid fits into pid_t");
         lock(&LIVE).insert(pid);
-        Process {
-            child: Mutex::new(child),
-            pid,
-            log: log.to_owned(),
-        }
+        Process { child: Mutex::new(child), pid, log: log.to_owned() }
     }
 
     pub fn pid(&self) -> libc::pid_t {
@@ -57,9 +47,7 @@ impl Process {
 
     /// How the process ended, if it has.
     pub fn exited(&self) -> Option<ExitStatus> {
-        let status = lock(&self.child)
-            .try_wait()
-            .expect("a child can be waited for");
+        let status = lock(&self.child).try_wait().expect("a child can be waited for");
         if status.is_some() {
             lock(&LIVE).remove(&self.pid);
         }
@@ -70,9 +58,7 @@ impl Process {
     pub fn kill(&self) {
         if self.exited().is_none() {
             kill_family(self.pid);
-            lock(&self.child)
-                .wait()
-                .expect("a killed child can be waited for");
+            lock(&self.child).wait().expect("a killed child can be waited for");
             lock(&LIVE).remove(&self.pid);
         }
     }
@@ -130,10 +116,7 @@ impl Drop for Process {
 /// # Panics
 /// With all it printed, when it fails.
 pub fn run(mut command: Command) {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let shown = format!("{command:?}");
     let output = keep(command)
         .and_then(Child::wait_with_output)
@@ -171,9 +154,7 @@ fn keep(command: Command) -> io::Result<Child> {
         orders
     });
     let (answer, child) = mpsc::channel();
-    KEEPER
-        .send((command, answer))
-        .expect("the keeper thread never ends");
+    KEEPER.send((command, answer)).expect("the keeper thread never ends");
     child.recv().expect("the keeper thread answers every order")
 }
 

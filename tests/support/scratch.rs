@@ -21,11 +21,7 @@ pub fn folder(name: &str) -> TempDir {
 
 /// Where programs are kept between runs: the MySQL tree, the old Redis, prepared data folders.
 pub fn cache() -> PathBuf {
-    let set = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("ONCEGATE_TEST_CACHE").unwrap_or_else(|| {
         set("XDG_CACHE_HOME")
             .or_else(|| set("HOME").map(|home| home.join(".cache")))
@@ -65,10 +61,7 @@ fn new_folder(prefix: &str, parent: &Path) -> TempDir {
 }
 
 fn remove_leftovers(temp: &Path) {
-    for entry in fs::read_dir(temp)
-        .expect("the temp folder can be listed")
-        .flatten()
-    {
+    for entry in fs::read_dir(temp).expect("the temp folder can be listed").flatten() {
         let owner = entry.file_name().to_str().and_then(owner_pid);
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
             // Another process may be removing it as well, or it belongs to another user.

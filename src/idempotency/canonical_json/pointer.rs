@@ -26,10 +26,7 @@ impl Pointer {
             None if text.is_empty() => Box::default(),
             None => return Err(PointerError::NoLeadingSlash),
         };
-        Ok(Pointer {
-            text: text.into(),
-            names,
-        })
+        Ok(Pointer { text: text.into(), names })
     }
 
     pub fn as_str(&self) -> &str {
@@ -61,11 +58,7 @@ fn unescape(name: &str) -> Result<Box<str>, PointerError> {
 pub(super) fn array_index(name: &str) -> Option<usize> {
     let canonical = name == "0" || !name.starts_with('0');
     let digits = name.bytes().all(|b| b.is_ascii_digit());
-    if canonical && digits {
-        name.parse().ok()
-    } else {
-        None
-    }
+    if canonical && digits { name.parse().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -73,11 +66,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<String> {
-        Pointer::parse(text)
-            .unwrap()
-            .names()
-            .map(str::to_owned)
-            .collect()
+        Pointer::parse(text).unwrap().names().map(str::to_owned).collect()
     }
 
     #[test]
@@ -105,18 +94,7 @@ mod tests {
     fn only_plain_decimal_digits_without_leading_zeros_are_an_array_index() {
         assert_eq!(array_index("0"), Some(0));
         assert_eq!(array_index("10"), Some(10));
-        for name in [
-            "",
-            "-",
-            "-1",
-            "+1",
-            "00",
-            "01",
-            "1.0",
-            "1e0",
-            " 1",
-            "99999999999999999999",
-        ] {
+        for name in ["", "-", "-1", "+1", "00", "01", "1.0", "1e0", " 1", "99999999999999999999"] {
             assert_eq!(array_index(name), None, "{name}");
         }
     }

@@ -49,9 +49,7 @@ impl Value<'_> {
                 if members.windows(2).any(|pair| pair[0].0 == pair[1].0) {
                     return Err(CanonicalError::RepeatedMember);
                 }
-                members
-                    .iter_mut()
-                    .try_for_each(|(_, value)| value.sort_members())
+                members.iter_mut().try_for_each(|(_, value)| value.sort_members())
             }
             _ => Ok(()),
         }
@@ -60,10 +58,9 @@ impl Value<'_> {
     pub(super) fn find(&mut self, pointer: &Pointer) -> Option<&mut Self> {
         pointer.names().try_fold(self, |value, name| match value {
             Value::Array(items) => items.get_mut(array_index(name)?),
-            Value::Object(members) => members
-                .iter_mut()
-                .find(|(member, _)| *member == name)
-                .map(|(_, value)| value),
+            Value::Object(members) => {
+                members.iter_mut().find(|(member, _)| *member == name).map(|(_, value)| value)
+            }
             _ => None,
         })
     }

@@ -134,35 +134,25 @@ impl<'a> SettleRow<'a> {
             error: None,
         };
         Some(match settlement {
-            Settlement::Succeed {
-                answer,
-                result_ref,
-                keep,
-            } => Self {
+            Settlement::Succeed { answer, result_ref, keep } => Self {
                 keep: Some(millis(*keep)),
                 result_ref: result_ref.as_deref(),
                 ..blank("SUCCEEDED").answering(answer)
             },
             Settlement::Fail { then, error, keep } => {
-                let failed = Self {
-                    keep: Some(millis(*keep)),
-                    error: Some(error),
-                    ..blank("FAILED")
-                };
+                let failed =
+                    Self { keep: Some(millis(*keep)), error: Some(error), ..blank("FAILED") };
                 match then {
-                    Failure::ExecuteAgain { after } => Self {
-                        due_in: Some(millis(*after)),
-                        ..failed
-                    },
+                    Failure::ExecuteAgain { after } => {
+                        Self { due_in: Some(millis(*after)), ..failed }
+                    }
                     Failure::Replay { answer } => failed.answering(answer),
                     Failure::Refuse => failed,
                 }
             }
-            Settlement::Hold { why, retry_in } => Self {
-                due_in: Some(millis(*retry_in)),
-                error: Some(why),
-                ..blank("UNKNOWN")
-            },
+            Settlement::Hold { why, retry_in } => {
+                Self { due_in: Some(millis(*retry_in)), error: Some(why), ..blank("UNKNOWN") }
+            }
             Settlement::Release => return None,
         })
     }
@@ -210,10 +200,7 @@ macro_rules! shared_operations {
             let mut query = sqlx::query_as($statements.find.exactly(identities.len()));
             for identity in identities {
                 let (key, scope, tenant) = identity.index_order();
-                query = query
-                    .bind($text(key))
-                    .bind($text(scope))
-                    .bind($text(tenant));
+                query = query.bind($text(key)).bind($text(scope)).bind($text(tenant));
             }
             query.fetch_all(conn).await
         }
@@ -312,10 +299,7 @@ macro_rules! shared_operations {
             conn: &mut Connection<Self>,
             stuck_after: Duration,
         ) -> Outcome<CountsRow> {
-            sqlx::query_as($statements.counts)
-                .bind(millis(stuck_after))
-                .fetch_one(conn)
-                .await
+            sqlx::query_as($statements.counts).bind(millis(stuck_after)).fetch_one(conn).await
         }
 
         async fn audit(
@@ -359,17 +343,8 @@ macro_rules! shared_operations {
             line: i64,
         ) -> Outcome<Vec<AuditRow>> {
             match line {
-                i64::MAX => {
-                    sqlx::query_as($statements.audit_newest)
-                        .fetch_all(conn)
-                        .await
-                }
-                line => {
-                    sqlx::query_as($statements.audit_after)
-                        .bind(line)
-                        .fetch_all(conn)
-                        .await
-                }
+                i64::MAX => sqlx::query_as($statements.audit_newest).fetch_all(conn).await,
+                line => sqlx::query_as($statements.audit_after).bind(line).fetch_all(conn).await,
             }
         }
     };

@@ -46,15 +46,9 @@ pub struct ClaimWriter<B: Backend> {
 impl<B: Backend> BatchWriter<ClaimJob> for ClaimWriter<B> {
     async fn write(&mut self, mut batch: Vec<ClaimJob>) {
         batch.sort_unstable_by(|a, b| {
-            a.claim
-                .identity
-                .index_order()
-                .cmp(&b.claim.identity.index_order())
+            a.claim.identity.index_order().cmp(&b.claim.identity.index_order())
         });
-        match self
-            .claim_all(batch.iter().map(|job| job.claim.clone()).collect())
-            .await
-        {
+        match self.claim_all(batch.iter().map(|job| job.claim.clone()).collect()).await {
             Ok(results) => {
                 for (job, result) in batch.into_iter().zip(results) {
                     self.answer(job, Ok(result));
@@ -106,18 +100,14 @@ impl<B: Backend> ClaimWriter<B> {
         claims: &Arc<[NewClaim]>,
     ) -> Result<Option<Vec<Claimed>>, StoreError> {
         let rows = claims.clone();
-        let inserted = self
-            .kept
-            .run(|b, c| Box::pin(async move { b.insert(c, &rows).await }))
-            .await?;
+        let inserted =
+            self.kept.run(|b, c| Box::pin(async move { b.insert(c, &rows).await })).await?;
         if inserted == claims.len() as u64 {
             return Ok(Some(claims.iter().map(|_| Claimed::New).collect()));
         }
         let identities: Vec<Identity> = claims.iter().map(|c| c.identity.clone()).collect();
-        let rows = self
-            .kept
-            .run(|b, c| Box::pin(async move { b.find(c, &identities).await }))
-            .await?;
+        let rows =
+            self.kept.run(|b, c| Box::pin(async move { b.find(c, &identities).await })).await?;
         let mut found = HashMap::with_capacity(rows.len());
         for row in rows {
             let row = row.found()?;
@@ -142,10 +132,7 @@ impl Job for SettleJob {
     fn weight(&self) -> usize {
         match &self.settlement {
             Settlement::Succeed { answer, .. }
-            | Settlement::Fail {
-                then: Failure::Replay { answer },
-                ..
-            } => answer.len(),
+            | Settlement::Fail { then: Failure::Replay { answer }, .. } => answer.len(),
             _ => 0,
         }
     }
@@ -164,9 +151,8 @@ impl<B: Backend> BatchWriter<SettleJob> for SettleWriter<B> {
     async fn write(&mut self, mut batch: Vec<SettleJob>) {
         // One order for every batch, so that two of them never wait for each other.
         batch.sort_unstable_by_key(|job| job.fence.id);
-        let (releases, mut updates): (Vec<_>, Vec<_>) = batch
-            .into_iter()
-            .partition(|job| job.settlement == Settlement::Release);
+        let (releases, mut updates): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|job| job.settlement == Settlement::Release);
         if !releases.is_empty() {
             self.settle(releases).await;
         }
@@ -180,10 +166,8 @@ impl<B: Backend> BatchWriter<SettleJob> for SettleWriter<B> {
 
 impl<B: Backend> SettleWriter<B> {
     async fn settle(&mut self, batch: Vec<SettleJob>) {
-        let (rows, replies): (Vec<_>, Vec<_>) = batch
-            .into_iter()
-            .map(|job| ((job.fence, job.settlement), job.reply))
-            .unzip();
+        let (rows, replies): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|job| ((job.fence, job.settlement), job.reply)).unzip();
         let rows: Arc<[_]> = rows.into();
         let results = match self.settle_all(rows.clone()).await {
             Ok(written) => written.into_iter().map(Ok).collect(),
@@ -245,10 +229,8 @@ impl<B: Backend> SettleWriter<B> {
             .kept
             .run(|b, c| {
                 Box::pin(async move {
-                    let updates: Vec<_> = values
-                        .iter()
-                        .filter_map(|(f, s)| SettleRow::new(*f, s))
-                        .collect();
+                    let updates: Vec<_> =
+                        values.iter().filter_map(|(f, s)| SettleRow::new(*f, s)).collect();
                     match updates.is_empty() {
                         true => {
                             let fences: Vec<_> = values.iter().map(|(fence, _)| *fence).collect();
@@ -263,15 +245,9 @@ impl<B: Backend> SettleWriter<B> {
             return Ok(Some(vec![Written::Applied; rows.len()]));
         }
         let ids: Vec<_> = rows.iter().map(|(fence, _)| fence.id.0).collect();
-        let owners = self
-            .kept
-            .run(|b, c| Box::pin(async move { b.owners(c, &ids).await }))
-            .await?;
+        let owners = self.kept.run(|b, c| Box::pin(async move { b.owners(c, &ids).await })).await?;
         let owners: HashMap<_, _> = owners.into_iter().map(|owner| (owner.id, owner)).collect();
-        Ok(rows
-            .iter()
-            .map(|(fence, s)| verdict(fence, s, owners.get(&fence.id.0)))
-            .collect())
+        Ok(rows.iter().map(|(fence, s)| verdict(fence, s, owners.get(&fence.id.0))).collect())
     }
 }
 
@@ -292,26 +268,18 @@ fn verdict(fence: &Fence, settlement: &Settlement, owner: Option<&OwnerRow>) -> 
 fn without_body(settlement: &Settlement) -> Option<Settlement> {
     let shorten = |answer: &Snapshot| answer.clone().without_body();
     match settlement {
-        Settlement::Succeed {
-            answer,
-            result_ref,
-            keep,
-        } => Some(Settlement::Succeed {
+        Settlement::Succeed { answer, result_ref, keep } => Some(Settlement::Succeed {
             answer: shorten(answer),
             result_ref: result_ref.clone(),
             keep: *keep,
         }),
-        Settlement::Fail {
-            then: Failure::Replay { answer },
-            error,
-            keep,
-        } => Some(Settlement::Fail {
-            then: Failure::Replay {
-                answer: shorten(answer),
-            },
-            error: error.clone(),
-            keep: *keep,
-        }),
+        Settlement::Fail { then: Failure::Replay { answer }, error, keep } => {
+            Some(Settlement::Fail {
+                then: Failure::Replay { answer: shorten(answer) },
+                error: error.clone(),
+                keep: *keep,
+            })
+        }
         _ => None,
     }
 }

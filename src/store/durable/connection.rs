@@ -51,14 +51,8 @@ pub fn classify<B: Backend>(error: Error) -> StoreError {
     let refused = B::refuses_the_value(&error);
     let reason = error.to_string();
     match refused {
-        true => StoreError::Rejected {
-            tier: B::NAME,
-            reason,
-        },
-        false => StoreError::Unavailable {
-            tier: B::NAME,
-            reason,
-        },
+        true => StoreError::Rejected { tier: B::NAME, reason },
+        false => StoreError::Unavailable { tier: B::NAME, reason },
     }
 }
 
@@ -71,11 +65,7 @@ pub struct Kept<B: Backend> {
 
 impl<B: Backend> Kept<B> {
     pub fn new(backend: Arc<B>, limit: Duration) -> Self {
-        Self {
-            backend,
-            limit,
-            held: None,
-        }
+        Self { backend, limit, held: None }
     }
 
     /// Gives the connection back while there is nothing to do.

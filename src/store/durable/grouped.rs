@@ -29,17 +29,11 @@ pub fn start<B: Backend>(backend: B, options: &DurableOptions) -> Arc<dyn Durabl
     let kept = || Kept::new(backend.clone(), options.patience);
     let crew = match options.writes {
         Writes::Grouped => Crew::GROUPED,
-        Writes::Single => Crew {
-            writers: (options.max_connections / 2).max(1),
-            max_rows: 1,
-        },
+        Writes::Single => Crew { writers: (options.max_connections / 2).max(1), max_rows: 1 },
     };
     let stop = CancellationToken::new();
     let withdrawals = Withdrawals::start(kept());
-    let claim = || ClaimWriter {
-        kept: kept(),
-        withdrawals: withdrawals.clone(),
-    };
+    let claim = || ClaimWriter { kept: kept(), withdrawals: withdrawals.clone() };
     let settle = || SettleWriter { kept: kept() };
     Arc::new(Grouped {
         claims: writer::start(crew, &stop, claim),
@@ -80,8 +74,7 @@ impl<B: Backend> Grouped<B> {
                 done => done,
             }
         });
-        task.await
-            .unwrap_or_else(|error| Err(StoreError::unavailable(B::NAME, error)))
+        task.await.unwrap_or_else(|error| Err(StoreError::unavailable(B::NAME, error)))
     }
 
     async fn answer<T>(
@@ -136,28 +129,18 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.run(|_, conn| Box::pin(sqlx::Connection::ping(conn)))
-            .await
+        self.run(|_, conn| Box::pin(sqlx::Connection::ping(conn))).await
     }
 
     async fn claim(&self, claim: NewClaim) -> Result<Claimed, StoreError> {
         if !claim.identity.fits_the_columns() {
             let reason = "the tenant, scope or key is too long".into();
-            return Err(StoreError::Rejected {
-                tier: B::NAME,
-                reason,
-            });
+            return Err(StoreError::Rejected { tier: B::NAME, reason });
         }
         let (reply, answer) = oneshot::channel();
         let fence = claim.fence;
-        self.claims
-            .try_send(ClaimJob { claim, reply })
-            .map_err(full::<B, _>)?;
-        let mut claim = OnItsWay {
-            reply: answer,
-            fence,
-            withdrawals: &self.withdrawals,
-        };
+        self.claims.try_send(ClaimJob { claim, reply }).map_err(full::<B, _>)?;
+        let mut claim = OnItsWay { reply: answer, fence, withdrawals: &self.withdrawals };
         self.answer(&mut claim.reply).await
     }
 
@@ -181,26 +164,19 @@ impl<B: Backend> DurableTier for Grouped<B> {
         })
         .await?;
         // The count would not tell a lost race from an answer that was lost on its way.
-        let owners = self
-            .run(move |b, c| Box::pin(async move { b.owners(c, &[id]).await }))
-            .await?;
+        let owners =
+            self.run(move |b, c| Box::pin(async move { b.owners(c, &[id]).await })).await?;
         Ok(match owners.first() {
-            Some(owner) if owner.token == token => Taken::Won {
-                attempt: u32::try_from(owner.attempt).unwrap_or(u32::MAX),
-            },
+            Some(owner) if owner.token == token => {
+                Taken::Won { attempt: u32::try_from(owner.attempt).unwrap_or(u32::MAX) }
+            }
             _ => Taken::Lost,
         })
     }
 
     async fn settle(&self, fence: Fence, settlement: Settlement) -> Result<Written, StoreError> {
         let (reply, mut answer) = oneshot::channel();
-        self.settlements
-            .try_send(SettleJob {
-                fence,
-                settlement,
-                reply,
-            })
-            .map_err(full::<B, _>)?;
+        self.settlements.try_send(SettleJob { fence, settlement, reply }).map_err(full::<B, _>)?;
         self.answer(&mut answer).await
     }
 
@@ -226,12 +202,7 @@ impl<B: Backend> DurableTier for Grouped<B> {
                 })
                 .await?;
             let owners: HashMap<_, _> = owners.into_iter().map(|o| (o.id, o.token)).collect();
-            lost.extend(
-                fences
-                    .iter()
-                    .filter(|f| owners.get(&f.id.0) != Some(&f.token.0))
-                    .copied(),
-            );
+            lost.extend(fences.iter().filter(|f| owners.get(&f.id.0) != Some(&f.token.0)).copied());
         }
         Ok(lost)
     }
@@ -250,24 +221,18 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError> {
-        let rows = self
-            .run(move |b, c| Box::pin(b.abandoned(c, age, limit)))
-            .await?;
+        let rows = self.run(move |b, c| Box::pin(b.abandoned(c, age, limit))).await?;
         rows.into_iter().map(Row::found).collect()
     }
 
     async fn counts(&self, stuck_after: Duration) -> Result<Counts, StoreError> {
-        let row = self
-            .run(move |b, c| Box::pin(b.counts(c, stuck_after)))
-            .await?;
+        let row = self.run(move |b, c| Box::pin(b.counts(c, stuck_after))).await?;
         let count = |n: i64| u64::try_from(n).unwrap_or(0);
         Ok(Counts {
             processing: count(row.processing),
             stuck: count(row.stuck),
             unknown: count(row.unknown),
-            oldest_processing: row
-                .oldest_millis
-                .map(|age| Duration::from_millis(count(age))),
+            oldest_processing: row.oldest_millis.map(|age| Duration::from_millis(count(age))),
         })
     }
 
@@ -280,9 +245,7 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {
-        let rows = self
-            .run(move |b, c| Box::pin(b.audit_after(c, line)))
-            .await?;
+        let rows = self.run(move |b, c| Box::pin(b.audit_after(c, line))).await?;
         rows.into_iter().map(audit_line).collect()
     }
 

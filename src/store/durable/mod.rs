@@ -42,16 +42,8 @@ pub struct NewClaim {
 
 impl NewClaim {
     pub fn new(identity: Identity, asked: Asked, lease: Duration) -> Self {
-        let fence = Fence {
-            id: RecordId::fresh(),
-            token: Token::fresh(),
-        };
-        Self {
-            fence,
-            identity,
-            asked,
-            lease,
-        }
+        let fence = Fence { id: RecordId::fresh(), token: Token::fresh() };
+        Self { fence, identity, asked, lease }
     }
 }
 
@@ -173,11 +165,7 @@ pub enum Writes {
 
 impl Default for DurableOptions {
     fn default() -> Self {
-        Self {
-            max_connections: 32,
-            patience: Duration::from_secs(3),
-            writes: Writes::Grouped,
-        }
+        Self { max_connections: 32, patience: Duration::from_secs(3), writes: Writes::Grouped }
     }
 }
 
@@ -185,18 +173,11 @@ impl Default for DurableOptions {
 pub fn open(url: &str, options: &DurableOptions) -> Result<Arc<dyn DurableTier>, StoreError> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
-        "mysql" | "mariadb" => Ok(grouped::start(
-            mysql::MySqlBackend::new(url, options)?,
-            options,
-        )),
-        "postgres" | "postgresql" => Ok(grouped::start(
-            postgres::PostgresBackend::new(url, options)?,
-            options,
-        )),
-        "sqlite" => Ok(grouped::start(
-            sqlite::SqliteBackend::new(url, options)?,
-            options,
-        )),
+        "mysql" | "mariadb" => Ok(grouped::start(mysql::MySqlBackend::new(url, options)?, options)),
+        "postgres" | "postgresql" => {
+            Ok(grouped::start(postgres::PostgresBackend::new(url, options)?, options))
+        }
+        "sqlite" => Ok(grouped::start(sqlite::SqliteBackend::new(url, options)?, options)),
         _ => Err(StoreError::Misconfigured(format!(
             "the durable tier's URL starts with {scheme:?}; use mysql://, postgres:// or sqlite://"
         ))),

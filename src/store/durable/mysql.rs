@@ -53,8 +53,7 @@ impl MySqlBackend {
             .after_connect(move |conn: &mut MySqlConnection, _| {
                 nodelay::on_connections_to(port);
                 Box::pin(async move {
-                    conn.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-                        .await?;
+                    conn.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
                     conn.execute(STRICT).await?;
                     Ok(())
                 })
@@ -84,9 +83,7 @@ impl Backend for MySqlBackend {
 
     async fn migrate(&self) -> Result<(), sqlx::migrate::MigrateError> {
         let mut migrations = sqlx::migrate!("migrations/mysql");
-        connection::own_history(&mut migrations)
-            .run(&self.pool)
-            .await
+        connection::own_history(&mut migrations).run(&self.pool).await
     }
 
     async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {
@@ -126,12 +123,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
 }
 
 fn settle_text(rows: usize) -> String {
-    let pick = |value: &str| {
-        format!(
-            "CASE id {} END",
-            repeat(&format!("WHEN ? THEN {value}"), rows, " ")
-        )
-    };
+    let pick =
+        |value: &str| format!("CASE id {} END", repeat(&format!("WHEN ? THEN {value}"), rows, " "));
     let ids = repeat("?", rows, ", ");
     DIALECT.finish(&format!(
         "UPDATE oncegate_records FORCE INDEX (PRIMARY) SET updated_at = {{now}}, state = {}, \

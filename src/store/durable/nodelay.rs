@@ -11,17 +11,12 @@ use std::os::fd::BorrowedFd;
 use socket2::SockRef;
 
 /// Sets it on every connection to this port.
-#[allow(
-    unsafe_code,
-    reason = "the descriptors are listed by the kernel and used at once"
-)]
+#[allow(unsafe_code, reason = "the descriptors are listed by the kernel and used at once")]
 pub fn on_connections_to(port: u16) {
     let Ok(open_files) = std::fs::read_dir("/proc/self/fd") else {
         return;
     };
-    let numbers = open_files
-        .flatten()
-        .filter_map(|file| file.file_name().to_str()?.parse().ok());
+    let numbers = open_files.flatten().filter_map(|file| file.file_name().to_str()?.parse().ok());
     for number in numbers {
         // SAFETY: should it have been closed meanwhile, the calls below fail; should another socket
         // have taken its number, that one must lead to the same port to be touched at all.

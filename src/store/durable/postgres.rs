@@ -59,18 +59,12 @@ impl Backend for PostgresBackend {
     /// Class 22 is "data exception", 23 "integrity constraint violation", 54 "program limit".
     fn refuses_the_value(error: &sqlx::Error) -> bool {
         let code = error.as_database_error().and_then(|error| error.code());
-        code.is_some_and(|code| {
-            ["22", "23", "54"]
-                .iter()
-                .any(|class| code.starts_with(class))
-        })
+        code.is_some_and(|code| ["22", "23", "54"].iter().any(|class| code.starts_with(class)))
     }
 
     async fn migrate(&self) -> Result<(), sqlx::migrate::MigrateError> {
         let mut migrations = sqlx::migrate!("migrations/postgres");
-        connection::own_history(&mut migrations)
-            .run(&self.pool)
-            .await
+        connection::own_history(&mut migrations).run(&self.pool).await
     }
 
     async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {

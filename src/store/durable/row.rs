@@ -85,17 +85,11 @@ impl Row {
         let answer = self.response_status.map(|status| Snapshot {
             status: u16::try_from(status).unwrap_or(500),
             headers: HeaderBlock::from_stored(self.response_headers.unwrap_or_default().into()),
-            body: self
-                .response_body
-                .map_or(Body::TooLong, |body| Body::Stored(Bytes::from(body))),
+            body: self.response_body.map_or(Body::TooLong, |body| Body::Stored(Bytes::from(body))),
         });
         let state = match self.state.as_slice() {
-            PROCESSING => State::Processing {
-                lease_until: due_at.ok_or("no lease")?,
-            },
-            UNKNOWN => State::Unknown {
-                retry_at: due_at.ok_or("no time of its next retry")?,
-            },
+            PROCESSING => State::Processing { lease_until: due_at.ok_or("no lease")? },
+            UNKNOWN => State::Unknown { retry_at: due_at.ok_or("no time of its next retry")? },
             b"SUCCEEDED" => State::Succeeded {
                 answer: answer.ok_or("no answer")?,
                 expires_at: expires_at.ok_or("no expiry")?,
@@ -120,10 +114,9 @@ impl Row {
             state,
             result_ref: self.result_ref.map(text).transpose()?,
             last_error: match (self.last_error, self.last_error_at) {
-                (Some(message), Some(at)) => Some(LastError {
-                    message: text(message)?,
-                    at: Timestamp::from_millis(at),
-                }),
+                (Some(message), Some(at)) => {
+                    Some(LastError { message: text(message)?, at: Timestamp::from_millis(at) })
+                }
                 _ => None,
             },
             created_at: Timestamp::from_millis(self.created_at),
@@ -134,11 +127,7 @@ impl Row {
 
 pub fn identity(tenant: Vec<u8>, scope: Vec<u8>, key: Vec<u8>) -> Result<Identity, &'static str> {
     let scope = Scope::new(&text(scope)?).map_err(|_| "a malformed scope")?;
-    Ok(Identity::new(
-        Tenant::from_stored(&text(tenant)?),
-        scope,
-        Key::from_stored(&text(key)?),
-    ))
+    Ok(Identity::new(Tenant::from_stored(&text(tenant)?), scope, Key::from_stored(&text(key)?)))
 }
 
 pub fn text(bytes: Vec<u8>) -> Result<String, &'static str> {
@@ -146,10 +135,5 @@ pub fn text(bytes: Vec<u8>) -> Result<String, &'static str> {
 }
 
 fn digest(bytes: Option<Vec<u8>>) -> Result<Option<[u8; 32]>, &'static str> {
-    bytes
-        .map(|b| {
-            b.try_into()
-                .map_err(|_| "a digest that is not 32 bytes long")
-        })
-        .transpose()
+    bytes.map(|b| b.try_into().map_err(|_| "a digest that is not 32 bytes long")).transpose()
 }

@@ -13,11 +13,7 @@ pub struct Sizes(Vec<&'static str>);
 impl Sizes {
     /// `max` is a power of two.
     pub fn up_to(max: usize, text: impl Fn(usize) -> String) -> Self {
-        Self(
-            (0..=max.ilog2())
-                .map(|power| lasting(text(1 << power)))
-                .collect(),
-        )
+        Self((0..=max.ilog2()).map(|power| lasting(text(1 << power))).collect())
     }
 
     /// The text for exactly `rows` rows, which is a power of two.

@@ -43,10 +43,7 @@ impl SqliteBackend {
             .busy_timeout(options.patience)
             .statement_cache_capacity(256);
         let pool = connection::pool_options(options).connect_lazy_with(connect);
-        Ok(Self {
-            pool,
-            writing: Mutex::new(()),
-        })
+        Ok(Self { pool, writing: Mutex::new(()) })
     }
 
     async fn turn(&self) -> MutexGuard<'_, ()> {
@@ -72,9 +69,7 @@ impl Backend for SqliteBackend {
     async fn migrate(&self) -> Result<(), sqlx::migrate::MigrateError> {
         let _turn = self.turn().await;
         let mut migrations = sqlx::migrate!("migrations/sqlite");
-        connection::own_history(&mut migrations)
-            .run(&self.pool)
-            .await
+        connection::own_history(&mut migrations).run(&self.pool).await
     }
 
     async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {

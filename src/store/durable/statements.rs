@@ -69,10 +69,7 @@ impl Statements {
                 dialect.finish(&format!("SELECT {columns} FROM {TABLE} WHERE {any}"))
             }),
             owners: by_id(
-                &format!(
-                    "SELECT id, token, attempt, {} FROM {TABLE}",
-                    (dialect.text)("state")
-                ),
+                &format!("SELECT id, token, attempt, {} FROM {TABLE}", (dialect.text)("state")),
                 "",
             ),
             release: by_id(
@@ -113,10 +110,7 @@ impl Statements {
             audit: one("INSERT INTO oncegate_audit \
                  (at, actor, action, idem_key, scope, tenant, note) \
                  VALUES ({now}, ?, ?, ?, ?, ?, ?)"),
-            audit_after: one(&format!(
-                "{} WHERE id > ? ORDER BY id LIMIT 1000",
-                dialect.audit()
-            )),
+            audit_after: one(&format!("{} WHERE id > ? ORDER BY id LIMIT 1000", dialect.audit())),
             audit_newest: one(&format!("{} ORDER BY id DESC LIMIT 1", dialect.audit())),
         }
     }
@@ -163,14 +157,7 @@ impl Dialect {
     }
 
     fn columns(&self) -> String {
-        let text = [
-            "tenant",
-            "scope",
-            "idem_key",
-            "state",
-            "result_ref",
-            "last_error",
-        ];
+        let text = ["tenant", "scope", "idem_key", "state", "result_ref", "last_error"];
         format!(
             "id, fingerprint, credential, attempt, token, due_at, expires_at, response_status, \
              response_headers, response_body, last_error_at, created_at, updated_at, {}, \
@@ -181,10 +168,7 @@ impl Dialect {
 
     fn audit(&self) -> String {
         let text = ["actor", "action", "idem_key", "scope", "tenant", "note"];
-        format!(
-            "SELECT id, at, {} FROM oncegate_audit",
-            text.map(self.text).join(", ")
-        )
+        format!("SELECT id, at, {} FROM oncegate_audit", text.map(self.text).join(", "))
     }
 }
 
@@ -201,9 +185,6 @@ mod tests {
             insert: ("INSERT INTO", ""),
             purge: "",
         };
-        assert_eq!(
-            dialect.finish("a = ? AND b = {now} + ?"),
-            "a = $1 AND b = now() + $2"
-        );
+        assert_eq!(dialect.finish("a = ? AND b = {now} + ?"), "a = $1 AND b = now() + $2");
     }
 }

@@ -71,6 +71,5 @@ async fn remove<B: Backend>(
     kept: &mut Kept<B>,
     fences: Vec<Fence>,
 ) -> Result<u64, crate::store::StoreError> {
-    kept.run(|b, c| Box::pin(async move { b.release(c, &fences).await }))
-        .await
+    kept.run(|b, c| Box::pin(async move { b.release(c, &fences).await })).await
 }

@@ -36,10 +36,7 @@ pub struct Crew {
 }
 
 impl Crew {
-    pub const GROUPED: Self = Self {
-        writers: 1,
-        max_rows: MAX_ROWS,
-    };
+    pub const GROUPED: Self = Self { writers: 1, max_rows: MAX_ROWS };
 }
 
 /// Starts a lane. It ends, with everything in it written, when told to stop or when the sender is
@@ -50,11 +47,8 @@ pub fn start<J: Job, W: BatchWriter<J>>(
     writer: impl Fn() -> W,
 ) -> mpsc::Sender<J> {
     let (sender, receiver) = mpsc::channel(QUEUE);
-    let queue = Arc::new(Mutex::new(Queue {
-        receiver,
-        waiting: VecDeque::new(),
-        stop: stop.clone(),
-    }));
+    let queue =
+        Arc::new(Mutex::new(Queue { receiver, waiting: VecDeque::new(), stop: stop.clone() }));
     for _ in 0..crew.writers {
         let (queue, mut writer) = (queue.clone(), writer());
         tokio::spawn(async move {
@@ -75,11 +69,7 @@ struct Queue<J> {
 /// None: stopped, and nothing is left.
 async fn next_batch<J: Job>(queue: &Mutex<Queue<J>>, max_rows: usize) -> Option<Vec<J>> {
     let mut queue = queue.lock().await;
-    let Queue {
-        receiver,
-        waiting,
-        stop,
-    } = &mut *queue;
+    let Queue { receiver, waiting, stop } = &mut *queue;
     loop {
         if waiting.is_empty() {
             tokio::select! {

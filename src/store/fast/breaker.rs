@@ -29,12 +29,7 @@ struct Inner {
 
 impl Guarded {
     pub fn new(tier: Arc<dyn FastTier>) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                tier,
-                open: AtomicBool::new(false),
-            }),
-        }
+        Self { inner: Arc::new(Inner { tier, open: AtomicBool::new(false) }) }
     }
 
     async fn call<T>(
@@ -43,17 +38,13 @@ impl Guarded {
     ) -> Result<T, StoreError> {
         let name = self.inner.tier.name();
         if self.inner.open.load(Ordering::Relaxed) {
-            return Err(StoreError::unavailable(
-                name,
-                "left out until it answers again",
-            ));
+            return Err(StoreError::unavailable(name, "left out until it answers again"));
         }
         let result = match tokio::time::timeout(LIMIT, operation).await {
             Ok(result) => result,
-            Err(_) => Err(StoreError::unavailable(
-                name,
-                format_args!("no answer within {LIMIT:?}"),
-            )),
+            Err(_) => {
+                Err(StoreError::unavailable(name, format_args!("no answer within {LIMIT:?}")))
+            }
         };
         if let Err(error) = &result
             && error.is_transient()
@@ -103,8 +94,7 @@ impl FastTier for Guarded {
         lock: Lock,
         ttl: Duration,
     ) -> Result<Reserved, StoreError> {
-        self.call(self.inner.tier.reserve(identity, lock, ttl))
-            .await
+        self.call(self.inner.tier.reserve(identity, lock, ttl)).await
     }
 
     async fn replace(
@@ -113,8 +103,7 @@ impl FastTier for Guarded {
         owner: Token,
         by: Replacement,
     ) -> Result<(), StoreError> {
-        self.call(self.inner.tier.replace(identity, owner, by))
-            .await
+        self.call(self.inner.tier.replace(identity, owner, by)).await
     }
 
     async fn renew(

@@ -11,10 +11,7 @@ pub struct Listeners(Mutex<HashMap<IdentityDigest, usize>>);
 impl Listeners {
     /// True for the first one.
     pub fn add(&self, identity: &IdentityDigest) -> bool {
-        let mut all = self
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let count = all.entry(*identity).or_default();
         *count += 1;
         *count == 1
@@ -22,10 +19,7 @@ impl Listeners {
 
     /// True for the last one.
     pub fn remove(&self, identity: &IdentityDigest) -> bool {
-        let mut all = self
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(count) = all.get_mut(identity) else {
             return false;
         };
@@ -38,9 +32,6 @@ impl Listeners {
     }
 
     pub fn has(&self, identity: &IdentityDigest) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .contains_key(identity)
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).contains_key(identity)
     }
 }

@@ -51,11 +51,7 @@ impl Weighter<IdentityDigest, Entry> for ByBytes {
 impl Default for Memory {
     fn default() -> Self {
         let shard = |_| {
-            Mutex::new(Cache::with_weighter(
-                EXPECTED_ENTRIES,
-                MAX_BYTES / SHARDS as u64,
-                ByBytes,
-            ))
+            Mutex::new(Cache::with_weighter(EXPECTED_ENTRIES, MAX_BYTES / SHARDS as u64, ByBytes))
         };
         Self {
             shards: std::array::from_fn(shard),
@@ -68,9 +64,7 @@ impl Default for Memory {
 impl Memory {
     fn shard(&self, identity: &IdentityDigest) -> MutexGuard<'_, Shard> {
         let shard = &self.shards[usize::from(identity[0]) % SHARDS];
-        shard
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn push(&self, push: Push) {
@@ -80,10 +74,7 @@ impl Memory {
 }
 
 fn current<'s>(shard: &'s Shard, identity: &IdentityDigest) -> Option<&'s Value> {
-    shard
-        .get(identity)
-        .filter(|entry| clock::now() < entry.until)
-        .map(|entry| &entry.value)
+    shard.get(identity).filter(|entry| clock::now() < entry.until).map(|entry| &entry.value)
 }
 
 #[async_trait]
@@ -106,13 +97,7 @@ impl FastTier for Memory {
         if let Some(value) = current(&shard, identity) {
             return Ok(Reserved::Taken(value.clone()));
         }
-        shard.insert(
-            *identity,
-            Entry {
-                value: Value::Locked(lock),
-                until: clock::now() + ttl,
-            },
-        );
+        shard.insert(*identity, Entry { value: Value::Locked(lock), until: clock::now() + ttl });
         Ok(Reserved::Ours)
     }
 
@@ -132,13 +117,7 @@ impl FastTier for Memory {
             match by {
                 Replacement::Nothing if free => drop(shard.remove(identity)),
                 Replacement::With(value, ttl) if free => {
-                    shard.insert(
-                        *identity,
-                        Entry {
-                            value,
-                            until: clock::now() + ttl,
-                        },
-                    );
+                    shard.insert(*identity, Entry { value, until: clock::now() + ttl });
                 }
                 _ => {}
             }
@@ -166,10 +145,7 @@ impl FastTier for Memory {
     }
 
     async fn forget(&self, identity: &IdentityDigest) -> Result<(), StoreError> {
-        let forgotten = Entry {
-            value: Value::Forgotten,
-            until: clock::now() + FORGOTTEN_FOR,
-        };
+        let forgotten = Entry { value: Value::Forgotten, until: clock::now() + FORGOTTEN_FOR };
         self.shard(identity).insert(*identity, forgotten);
         self.push(Push::Forgotten(*identity));
         Ok(())

@@ -75,10 +75,7 @@ impl Redis {
                     max_timeout: Some(SILENCE_LIMIT),
                     interval: SILENCE_LIMIT / 4,
                 },
-                tcp: TcpConfig {
-                    nodelay: Some(true),
-                    ..TcpConfig::default()
-                },
+                tcp: TcpConfig { nodelay: Some(true), ..TcpConfig::default() },
                 ..ConnectionConfig::default()
             });
         let unusable = |error| StoreError::Misconfigured(format!("the fast tier: {error}"));
@@ -112,10 +109,7 @@ impl Redis {
         arguments: Vec<fred::types::Value>,
     ) -> Result<T, fred::error::Error> {
         let keys = vec![key];
-        match script
-            .evalsha(&self.client, keys.clone(), arguments.clone())
-            .await
-        {
+        match script.evalsha(&self.client, keys.clone(), arguments.clone()).await {
             Err(error) if error.details().starts_with("NOSCRIPT") => {
                 let text = script.lua().cloned().unwrap_or_default();
                 self.client.eval(text, keys, arguments).await
@@ -133,21 +127,12 @@ impl Redis {
         if self.set_nx_get.load(Ordering::Relaxed) {
             let expire = Some(Expiration::PX(millis(ttl)));
             let options = Some(SetOptions::NX);
-            match self
-                .client
-                .set(key.clone(), lock.clone(), expire, options, true)
-                .await
-            {
+            match self.client.set(key.clone(), lock.clone(), expire, options, true).await {
                 Err(error) if is_refused(&error) => self.set_nx_get.store(false, Ordering::Relaxed),
                 done => return done,
             }
         }
-        self.run(
-            &self.scripts.reserve,
-            key,
-            vec![lock.into(), millis(ttl).into()],
-        )
-        .await
+        self.run(&self.scripts.reserve, key, vec![lock.into(), millis(ttl).into()]).await
     }
 }
 
@@ -168,11 +153,7 @@ impl FastTier for Redis {
         ttl: Duration,
     ) -> Result<Reserved, StoreError> {
         let bytes = codec::encode(&Value::Locked(lock)).into();
-        match self
-            .set_nx_get(key(identity), bytes, ttl)
-            .await
-            .map_err(unavailable)?
-        {
+        match self.set_nx_get(key(identity), bytes, ttl).await.map_err(unavailable)? {
             None => Ok(Reserved::Ours),
             Some(there) => match codec::decode(&there) {
                 Some(Value::Locked(there)) if there.token == lock.token => Ok(Reserved::Ours),
@@ -200,9 +181,7 @@ impl FastTier for Redis {
             channel(identity).into(),
             Bytes::copy_from_slice(identity).into(),
         ];
-        self.run(&self.scripts.replace, key(identity), arguments)
-            .await
-            .map_err(unavailable)
+        self.run(&self.scripts.replace, key(identity), arguments).await.map_err(unavailable)
     }
 
     async fn renew(
@@ -212,39 +191,24 @@ impl FastTier for Redis {
     ) -> Result<(), StoreError> {
         // Sent together, answered together: one round trip for all of them.
         let renewals = locks.iter().map(|(identity, owner)| {
-            let arguments = vec![
-                Bytes::copy_from_slice(&codec::owned_by(*owner)).into(),
-                millis(ttl).into(),
-            ];
+            let arguments =
+                vec![Bytes::copy_from_slice(&codec::owned_by(*owner)).into(), millis(ttl).into()];
             self.run::<()>(&self.scripts.renew, key(identity), arguments)
         });
-        futures_util::future::try_join_all(renewals)
-            .await
-            .map(drop)
-            .map_err(unavailable)
+        futures_util::future::try_join_all(renewals).await.map(drop).map_err(unavailable)
     }
 
     async fn forget(&self, identity: &IdentityDigest) -> Result<(), StoreError> {
         let mark = Bytes::from(codec::encode(&Value::Forgotten));
         let expire = Some(Expiration::PX(millis(FORGOTTEN_FOR)));
-        let mark = self
-            .client
-            .set::<(), _, _>(key(identity), mark, expire, None, false);
-        let tell = self
-            .client
-            .publish::<(), _, _>(FORGOTTEN_CHANNEL, &identity[..]);
-        futures_util::future::try_join(mark, tell)
-            .await
-            .map(drop)
-            .map_err(unavailable)
+        let mark = self.client.set::<(), _, _>(key(identity), mark, expire, None, false);
+        let tell = self.client.publish::<(), _, _>(FORGOTTEN_CHANNEL, &identity[..]);
+        futures_util::future::try_join(mark, tell).await.map(drop).map_err(unavailable)
     }
 
     async fn listen(&self, identity: &IdentityDigest) -> Result<(), StoreError> {
         self.listeners.add(identity);
-        self.subscriber
-            .subscribe(channel(identity))
-            .await
-            .map_err(unavailable)
+        self.subscriber.subscribe(channel(identity)).await.map_err(unavailable)
     }
 
     fn unlisten(&self, identity: &IdentityDigest) {
@@ -319,10 +283,7 @@ fn channel(identity: &IdentityDigest) -> String {
 
 /// Servers before 7 call `NX` with `GET` a syntax error.
 fn is_refused(error: &fred::error::Error) -> bool {
-    error
-        .details()
-        .to_ascii_lowercase()
-        .contains("syntax error")
+    error.details().to_ascii_lowercase().contains("syntax error")
 }
 
 fn unavailable(error: fred::error::Error) -> StoreError {

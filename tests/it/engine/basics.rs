@@ -23,20 +23,14 @@ async fn a_first_call_executes_and_every_retry_replays(site: Site) {
     let operation = Operation::immediate();
     let request = Request::new(fresh_identity()).fingerprint(Fingerprint::of_text("100 EUR"));
 
-    let first = execute(&one, request.clone(), &operation)
-        .await
-        .expect("it runs");
+    let first = execute(&one, request.clone(), &operation).await.expect("it runs");
     assert_eq!(first, Outcome::Executed(1));
     for engine in [&one, &other, &one, &other] {
-        let retry = execute(engine, request.clone(), &operation)
-            .await
-            .expect("it is answered");
+        let retry = execute(engine, request.clone(), &operation).await.expect("it is answered");
         assert_eq!(retry, Outcome::Replayed(1));
     }
     let restarted = site.engine().await;
-    let retry = execute(&restarted, request, &operation)
-        .await
-        .expect("it is answered");
+    let retry = execute(&restarted, request, &operation).await.expect("it is answered");
     assert_eq!(retry, Outcome::Replayed(1));
     assert_eq!(operation.runs(), 1);
 }
@@ -56,11 +50,7 @@ async fn two_hundred_concurrent_duplicates_on_two_instances_run_once(site: Site)
     operation.let_go();
     let mut executed = 0;
     for call in calls {
-        match call
-            .await
-            .expect("no panic")
-            .expect("everybody is answered")
-        {
+        match call.await.expect("no panic").expect("everybody is answered") {
             Outcome::Executed(1) => executed += 1,
             Outcome::Replayed(1) => {}
             other => panic!("unexpected: {other:?}"),
@@ -82,25 +72,14 @@ async fn another_fingerprint_is_a_mismatch_while_it_runs_and_after(site: Site) {
     operation.begun(1).await;
     for engine in [&one, &other] {
         let refused = execute(engine, different.clone(), &operation).await;
-        assert!(
-            matches!(refused, Err(ExecuteError::Mismatch)),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(ExecuteError::Mismatch)), "{refused:?}");
     }
     operation.let_go();
-    assert_eq!(
-        call.await.expect("no panic").expect("it runs"),
-        Outcome::Executed(1)
-    );
+    assert_eq!(call.await.expect("no panic").expect("it runs"), Outcome::Executed(1));
     for engine in [&one, &other] {
         let refused = execute(engine, different.clone(), &operation).await;
-        assert!(
-            matches!(refused, Err(ExecuteError::Mismatch)),
-            "{refused:?}"
-        );
-        let retry = execute(engine, request.clone(), &operation)
-            .await
-            .expect("it is answered");
+        assert!(matches!(refused, Err(ExecuteError::Mismatch)), "{refused:?}");
+        let retry = execute(engine, request.clone(), &operation).await.expect("it is answered");
         assert_eq!(retry, Outcome::Replayed(1));
     }
     assert_eq!(operation.runs(), 1);
@@ -124,16 +103,12 @@ async fn keys_of_other_tenants_scopes_and_letter_case_are_other_keys(site: Site)
     ];
     for (index, identity) in identities.iter().enumerate() {
         let request = Request::new(identity.clone());
-        let first = execute(&engine, request, &operation)
-            .await
-            .expect("it runs");
+        let first = execute(&engine, request, &operation).await.expect("it runs");
         assert_eq!(first, Outcome::Executed(index + 1));
     }
     for (index, identity) in identities.iter().enumerate() {
         let request = Request::new(identity.clone());
-        let retry = execute(&engine, request, &operation)
-            .await
-            .expect("it is answered");
+        let retry = execute(&engine, request, &operation).await.expect("it is answered");
         assert_eq!(retry, Outcome::Replayed(index + 1));
     }
 }
@@ -142,27 +117,15 @@ async fn an_expired_key_is_a_new_request(site: Site) {
     let (one, other) = (site.engine().await, site.engine().await);
     let operation = Operation::immediate();
     let request = Request::new(fresh_identity()).ttl(Duration::from_millis(600));
-    execute(&one, request.clone(), &operation)
-        .await
-        .expect("it runs");
-    let retry = execute(&other, request.clone(), &operation)
-        .await
-        .expect("it is answered");
+    execute(&one, request.clone(), &operation).await.expect("it runs");
+    let retry = execute(&other, request.clone(), &operation).await.expect("it is answered");
     assert_eq!(retry, Outcome::Replayed(1));
-    eventually(
-        "the key expires on both instances",
-        Duration::from_secs(10),
-        async || {
-            execute(&other, request.clone(), &operation)
-                .await
-                .expect("it is answered");
-            operation.runs() == 2
-        },
-    )
+    eventually("the key expires on both instances", Duration::from_secs(10), async || {
+        execute(&other, request.clone(), &operation).await.expect("it is answered");
+        operation.runs() == 2
+    })
     .await;
-    let retry = execute(&one, request, &operation)
-        .await
-        .expect("it is answered");
+    let retry = execute(&one, request, &operation).await.expect("it is answered");
     assert_eq!(retry, Outcome::Replayed(2));
 }
 

@@ -22,40 +22,20 @@ async fn forgetting_reaches_every_instance(site: Site) {
     let (one, other) = (site.engine().await, site.engine().await);
     let operation = Operation::immediate();
     let request = Request::new(fresh_identity());
-    execute(&one, request.clone(), &operation)
-        .await
-        .expect("it runs");
+    execute(&one, request.clone(), &operation).await.expect("it runs");
     // Both have a copy of their own now.
     for engine in [&one, &other] {
-        let retry = execute(engine, request.clone(), &operation)
-            .await
-            .expect("it is answered");
+        let retry = execute(engine, request.clone(), &operation).await.expect("it is answered");
         assert_eq!(retry, Outcome::Replayed(1));
     }
-    assert!(
-        one.forget(&request.identity, "ops", "test order")
-            .await
-            .expect("it answers")
-    );
-    assert!(
-        !one.forget(&request.identity, "ops", "again")
-            .await
-            .expect("it answers")
-    );
-    eventually(
-        "the other instance has forgotten it too",
-        SOON,
-        async || {
-            execute(&other, request.clone(), &operation)
-                .await
-                .expect("it is answered");
-            operation.runs() == 2
-        },
-    )
+    assert!(one.forget(&request.identity, "ops", "test order").await.expect("it answers"));
+    assert!(!one.forget(&request.identity, "ops", "again").await.expect("it answers"));
+    eventually("the other instance has forgotten it too", SOON, async || {
+        execute(&other, request.clone(), &operation).await.expect("it is answered");
+        operation.runs() == 2
+    })
     .await;
-    let retry = execute(&one, request.clone(), &operation)
-        .await
-        .expect("it is answered");
+    let retry = execute(&one, request.clone(), &operation).await.expect("it is answered");
     assert_eq!(retry, Outcome::Replayed(2));
 }
 
@@ -80,13 +60,7 @@ async fn an_unknown_outcome_is_settled_with_an_answer(site: Site) {
     let resolution = Resolution::Succeeded(answer.clone());
     let policy = Policy::default();
     engine
-        .resolve(
-            &request.identity,
-            resolution.clone(),
-            &policy,
-            "ops",
-            "seen at the bank",
-        )
+        .resolve(&request.identity, resolution.clone(), &policy, "ops", "seen at the bank")
         .await
         .expect("it is open");
     for engine in [&engine, &other] {
@@ -95,32 +69,19 @@ async fn an_unknown_outcome_is_settled_with_an_answer(site: Site) {
             _ => panic!("the answer is what was settled"),
         }
     }
-    let again = engine
-        .resolve(&request.identity, Resolution::Retry, &policy, "ops", "")
-        .await;
-    assert!(
-        matches!(again, Err(OperatorError::NotOpen)),
-        "an answer never changes: {again:?}"
-    );
+    let again = engine.resolve(&request.identity, Resolution::Retry, &policy, "ops", "").await;
+    assert!(matches!(again, Err(OperatorError::NotOpen)), "an answer never changes: {again:?}");
 }
 
 async fn an_unknown_outcome_is_allowed_to_run_again(site: Site) {
     let (engine, request) = held(&site).await;
     let policy = Policy::default();
     engine
-        .resolve(
-            &request.identity,
-            Resolution::Retry,
-            &policy,
-            "ops",
-            "it never arrived",
-        )
+        .resolve(&request.identity, Resolution::Retry, &policy, "ops", "it never arrived")
         .await
         .expect("it is open");
     let operation = Operation::immediate();
-    let retry = execute(&engine, request, &operation)
-        .await
-        .expect("it runs");
+    let retry = execute(&engine, request, &operation).await.expect("it runs");
     assert_eq!(retry, Outcome::Executed(1));
 }
 
@@ -131,25 +92,10 @@ async fn a_running_call_is_left_alone(site: Site) {
         panic!("the first one runs");
     };
     let policy = Policy::default();
-    let refused = other
-        .resolve(
-            &request.identity,
-            Resolution::Failed,
-            &policy,
-            "ops",
-            "impatient",
-        )
-        .await;
-    assert!(
-        matches!(refused, Err(OperatorError::NotOpen)),
-        "{refused:?}"
-    );
-    assert!(
-        !other
-            .forget(&request.identity, "ops", "impatient")
-            .await
-            .expect("it answers")
-    );
+    let refused =
+        other.resolve(&request.identity, Resolution::Failed, &policy, "ops", "impatient").await;
+    assert!(matches!(refused, Err(OperatorError::NotOpen)), "{refused:?}");
+    assert!(!other.forget(&request.identity, "ops", "impatient").await.expect("it answers"));
     match other.acquire(&request).await.expect("an answer") {
         Acquired::Refuse(Refusal::InProgress { .. }) => {}
         _ => panic!("it still runs"),

@@ -27,16 +27,11 @@ async fn a_duplicate_that_does_not_wait_is_told_that_it_runs(site: Site) {
     };
     operation.begun(1).await;
     for engine in [&one, &other] {
-        let duplicate = execute(engine, request.clone(), &operation)
-            .await
-            .expect("an answer");
+        let duplicate = execute(engine, request.clone(), &operation).await.expect("an answer");
         assert_eq!(duplicate, Outcome::InProgress);
     }
     operation.let_go();
-    assert_eq!(
-        call.await.expect("no panic").expect("it runs"),
-        Outcome::Executed(1)
-    );
+    assert_eq!(call.await.expect("no panic").expect("it runs"), Outcome::Executed(1));
     assert_eq!(operation.runs(), 1);
 }
 
@@ -52,15 +47,10 @@ async fn a_retry_during_execution_waits_then_replays(site: Site) {
     operation.begun(1).await;
     let waiters = [call(&one), call(&other), call(&other)];
     operation.let_go();
-    assert_eq!(
-        first.await.expect("no panic").expect("it runs"),
-        Outcome::Executed(1)
-    );
+    assert_eq!(first.await.expect("no panic").expect("it runs"), Outcome::Executed(1));
     for waiter in waiters {
         let replayed = tokio::time::timeout(Duration::from_secs(10), waiter).await;
-        let replayed = replayed
-            .expect("long before the wait is over")
-            .expect("no panic");
+        let replayed = replayed.expect("long before the wait is over").expect("no panic");
         assert_eq!(replayed.expect("it is answered"), Outcome::Replayed(1));
     }
 }
@@ -75,9 +65,7 @@ async fn a_wait_that_runs_out_says_in_progress(site: Site) {
     };
     operation.begun(1).await;
     for engine in [&one, &other] {
-        let duplicate = execute(engine, request.clone(), &operation)
-            .await
-            .expect("an answer");
+        let duplicate = execute(engine, request.clone(), &operation).await.expect("an answer");
         assert_eq!(duplicate, Outcome::InProgress);
     }
     operation.let_go();

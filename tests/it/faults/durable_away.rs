@@ -27,25 +27,13 @@ async fn site(database: Box<dyn DatabaseServer>) -> Site {
     let mut engines = Vec::new();
     for _ in 0..2 {
         let patience = Duration::from_millis(1500);
-        let options = DurableOptions {
-            patience,
-            ..DurableOptions::default()
-        };
+        let options = DurableOptions { patience, ..DurableOptions::default() };
         let tier = durable::open(&url, &options).expect("the URL names a durable tier");
-        tier.migrate()
-            .await
-            .expect("a fresh database can be migrated");
+        tier.migrate().await.expect("a fresh database can be migrated");
         engines.push(engine(tier, &redis.url()));
     }
-    let engines = engines
-        .try_into()
-        .unwrap_or_else(|_| panic!("there are two"));
-    Site {
-        engines,
-        database,
-        proxy,
-        _redis: redis,
-    }
+    let engines = engines.try_into().unwrap_or_else(|_| panic!("there are two"));
+    Site { engines, database, proxy, _redis: redis }
 }
 
 async fn mysql() -> Option<Site> {
@@ -82,46 +70,23 @@ async fn an_answer_survives(
     let unrecorded = Operation::immediate();
     let refused = execute(other, Request::new(fresh_identity()), &unrecorded).await;
     assert!(
-        matches!(
-            refused,
-            Err(ExecuteError::Store(StoreError::Unavailable { .. }))
-        ),
+        matches!(refused, Err(ExecuteError::Store(StoreError::Unavailable { .. }))),
         "{refused:?}"
     );
     assert_eq!(unrecorded.runs(), 0, "nothing runs that is not recorded");
 
     operation.let_go();
-    eventually(
-        "the answer is kept in the fast tier meanwhile",
-        SOON,
-        async || {
-            let retry = execute(other, request.clone(), &operation).await;
-            matches!(retry, Ok(Outcome::Replayed(1)))
-        },
-    )
+    eventually("the answer is kept in the fast tier meanwhile", SOON, async || {
+        let retry = execute(other, request.clone(), &operation).await;
+        matches!(retry, Ok(Outcome::Replayed(1)))
+    })
     .await;
-    assert!(
-        !call.is_finished(),
-        "the first client waits until it is durable"
-    );
+    assert!(!call.is_finished(), "the first client waits until it is durable");
     back(&site).await;
-    let stored = tokio::time::timeout(SOON, call)
-        .await
-        .expect("it is stored once it can be");
-    assert_eq!(
-        stored.expect("no panic").expect("it is stored"),
-        Outcome::Executed(1)
-    );
-    let found = other
-        .tiers()
-        .durable()
-        .find(&request.identity)
-        .await
-        .expect("it answers");
-    assert_eq!(
-        found.expect("it is recorded").record.state.as_str(),
-        "SUCCEEDED"
-    );
+    let stored = tokio::time::timeout(SOON, call).await.expect("it is stored once it can be");
+    assert_eq!(stored.expect("no panic").expect("it is stored"), Outcome::Executed(1));
+    let found = other.tiers().durable().find(&request.identity).await.expect("it answers");
+    assert_eq!(found.expect("it is recorded").record.state.as_str(), "SUCCEEDED");
     let again = execute(other, Request::new(fresh_identity()), &unrecorded).await;
     assert_eq!(again.expect("new calls run again"), Outcome::Executed(1));
     assert_eq!(operation.runs(), 1);
@@ -191,24 +156,15 @@ async fn an_answer_lost_on_its_way_back_from_the_database_is_not_a_second_execut
     // The completion arrives and is written; that it was is never heard.
     site.proxy.swallow_replies();
     operation.let_go();
-    eventually(
-        "the database has answered into the void",
-        SOON,
-        async || site.proxy.swallowed_bytes() > 0,
-    )
+    eventually("the database has answered into the void", SOON, async || {
+        site.proxy.swallowed_bytes() > 0
+    })
     .await;
     site.proxy.cut();
     site.proxy.heal();
-    let stored = tokio::time::timeout(SOON, call)
-        .await
-        .expect("it is settled");
-    assert_eq!(
-        stored.expect("no panic").expect("it is stored"),
-        Outcome::Executed(1)
-    );
-    let retry = execute(other, request, &operation)
-        .await
-        .expect("it is answered");
+    let stored = tokio::time::timeout(SOON, call).await.expect("it is settled");
+    assert_eq!(stored.expect("no panic").expect("it is stored"), Outcome::Executed(1));
+    let retry = execute(other, request, &operation).await.expect("it is answered");
     assert_eq!(retry, Outcome::Replayed(1));
     assert_eq!(operation.runs(), 1);
 }
@@ -222,21 +178,14 @@ async fn a_slow_database_makes_calls_slow_and_nothing_else() {
     let request = Request::new(fresh_identity()).wait(SOON);
     let calls: Vec<_> = (0..20)
         .map(|n| {
-            let engine = if n % 2 == 0 {
-                one.clone()
-            } else {
-                other.clone()
-            };
+            let engine = if n % 2 == 0 { one.clone() } else { other.clone() };
             let (request, operation) = (request.clone(), operation.clone());
             tokio::spawn(async move { execute(&engine, request, &operation).await })
         })
         .collect();
     for call in calls {
         let outcome = call.await.expect("no panic").expect("it is answered");
-        assert!(
-            matches!(outcome, Outcome::Executed(1) | Outcome::Replayed(1)),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Outcome::Executed(1) | Outcome::Replayed(1)), "{outcome:?}");
     }
     assert_eq!(operation.runs(), 1);
 }

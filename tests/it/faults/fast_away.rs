@@ -25,16 +25,8 @@ async fn site() -> Option<Site> {
     let redis = Redis::start();
     let proxy = FaultProxy::start(redis.addr()).await;
     let url = proxy.reroute(&redis.url());
-    let engines = [
-        engine(durable.open().await, &url),
-        engine(durable.open().await, &url),
-    ];
-    Some(Site {
-        engines,
-        redis,
-        proxy,
-        _durable: durable,
-    })
+    let engines = [engine(durable.open().await, &url), engine(durable.open().await, &url)];
+    Some(Site { engines, redis, proxy, _durable: durable })
 }
 
 /// Something happens to Redis while a call runs: duplicates before, during and after never execute.
@@ -45,9 +37,7 @@ async fn one_execution_whatever_happens(
     let Some(site) = site().await else { return };
     let [one, other] = &site.engines;
     let warm_up = Request::new(fresh_identity());
-    execute(one, warm_up.clone(), &Operation::immediate())
-        .await
-        .expect("both tiers work");
+    execute(one, warm_up.clone(), &Operation::immediate()).await.expect("both tiers work");
 
     let operation = Operation::held();
     let request = Request::new(fresh_identity());
@@ -58,9 +48,7 @@ async fn one_execution_whatever_happens(
     operation.begun(1).await;
     break_it(&site).await;
     for engine in [one, other, one, other] {
-        let duplicate = execute(engine, request.clone(), &operation)
-            .await
-            .expect("an answer");
+        let duplicate = execute(engine, request.clone(), &operation).await.expect("an answer");
         assert_eq!(duplicate, Outcome::InProgress);
     }
     let unrelated = Operation::immediate();
@@ -68,34 +56,21 @@ async fn one_execution_whatever_happens(
     assert_eq!(first.expect("new calls still run"), Outcome::Executed(1));
 
     operation.let_go();
-    assert_eq!(
-        call.await.expect("no panic").expect("it is stored"),
-        Outcome::Executed(1)
-    );
+    assert_eq!(call.await.expect("no panic").expect("it is stored"), Outcome::Executed(1));
     for engine in [one, other] {
-        let retry = execute(engine, request.clone(), &operation)
-            .await
-            .expect("an answer");
+        let retry = execute(engine, request.clone(), &operation).await.expect("an answer");
         assert_eq!(retry, Outcome::Replayed(1));
     }
     heal_it(&site).await;
-    eventually(
-        "the fast tier is used again",
-        Duration::from_secs(20),
-        async || {
-            execute(one, Request::new(fresh_identity()), &Operation::immediate())
-                .await
-                .expect("it runs");
-            site.redis
-                .try_command(&["DBSIZE"])
-                .is_ok_and(|size| size != "0")
-        },
-    )
+    eventually("the fast tier is used again", Duration::from_secs(20), async || {
+        execute(one, Request::new(fresh_identity()), &Operation::immediate())
+            .await
+            .expect("it runs");
+        site.redis.try_command(&["DBSIZE"]).is_ok_and(|size| size != "0")
+    })
     .await;
     for engine in [one, other] {
-        let retry = execute(engine, request.clone(), &operation)
-            .await
-            .expect("an answer");
+        let retry = execute(engine, request.clone(), &operation).await.expect("an answer");
         assert_eq!(retry, Outcome::Replayed(1));
     }
     assert_eq!(operation.runs(), 1);
@@ -126,11 +101,8 @@ async fn redis_hangs_in_mid_flight() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_is_cut_off_in_mid_flight() {
-    one_execution_whatever_happens(
-        async |site| site.proxy.cut(),
-        async |site| site.proxy.heal(),
-    )
-    .await;
+    one_execution_whatever_happens(async |site| site.proxy.cut(), async |site| site.proxy.heal())
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,27 +119,16 @@ async fn a_hanging_redis_costs_a_request_a_fraction_of_a_second_once() {
     let Some(site) = site().await else { return };
     let [engine, _] = &site.engines;
     let operation = Operation::immediate();
-    execute(engine, Request::new(fresh_identity()), &operation)
-        .await
-        .expect("it runs");
+    execute(engine, Request::new(fresh_identity()), &operation).await.expect("it runs");
     site.redis.freeze();
     let mut times = Vec::new();
     for _ in 0..20 {
         let began = oncegate::clock::now();
-        execute(engine, Request::new(fresh_identity()), &operation)
-            .await
-            .expect("it runs");
+        execute(engine, Request::new(fresh_identity()), &operation).await.expect("it runs");
         times.push(began.elapsed());
     }
     site.redis.thaw();
-    assert!(
-        times[0] < Duration::from_secs(1),
-        "the first one waited {:?}",
-        times[0]
-    );
-    let slow = times[1..]
-        .iter()
-        .filter(|time| **time > times[0] * 3 / 4)
-        .count();
+    assert!(times[0] < Duration::from_secs(1), "the first one waited {:?}", times[0]);
+    let slow = times[1..].iter().filter(|time| **time > times[0] * 3 / 4).count();
     assert!(slow <= 1, "the others waited as well: {times:?}");
 }

@@ -61,10 +61,7 @@ impl Site {
 /// Built by cargo beside the tests.
 fn engine_program() -> PathBuf {
     let tests = std::env::current_exe().expect("the test binary has a path");
-    let profile = tests
-        .parent()
-        .and_then(Path::parent)
-        .expect("it lies in target/…/deps");
+    let profile = tests.parent().and_then(Path::parent).expect("it lies in target/…/deps");
     profile.join("examples").join("engine_process")
 }
 
@@ -76,20 +73,12 @@ struct Engine {
 
 impl Engine {
     fn start(mut command: Command) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect(
-                "`cargo build --example engine_process` builds it; a plain `cargo test` does too",
-            );
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect(
+            "`cargo build --example engine_process` builds it; a plain `cargo test` does too",
+        );
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
-        Self {
-            child,
-            input,
-            output,
-        }
+        Self { child, input, output }
     }
 
     fn line(&mut self) -> String {
@@ -103,14 +92,11 @@ impl Engine {
         input.write_all(b"\n").expect("it listens");
     }
 
+    #[allow(unsafe_code, reason = "std can only kill")]
     fn signal(&self, signal: libc::c_int) {
         let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
         // SAFETY: the process is our child and has not been waited for.
-        assert_eq!(
-            unsafe { libc::kill(pid, signal) },
-            0,
-            "the process is there"
-        );
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "the process is there");
     }
 }
 
@@ -136,9 +122,7 @@ async fn killed_in_mid_run_it_is_held_and_never_runs_again() {
     })
     .await;
     assert!(
-        answers
-            .iter()
-            .all(|a| a.contains("InProgress") || a.contains("Unknown")),
+        answers.iter().all(|a| a.contains("InProgress") || a.contains("Unknown")),
         "{answers:?}"
     );
     assert_eq!(site.executions(), 1);
@@ -223,20 +207,12 @@ async fn clocks_an_hour_apart_change_nothing() {
         let mut first = site.engine_through(&["faketime", "-f", wrong], "retry", 3000);
         assert_eq!(first.line(), "running");
         let mut ahead = site.engine_through(&["faketime", "-f", right], "retry", 3000);
-        assert_eq!(
-            ahead.line(),
-            "Ok(InProgress)",
-            "a live call is nobody else's"
-        );
+        assert_eq!(ahead.line(), "Ok(InProgress)", "a live call is nobody else's");
         assert_eq!(site.engine("retry", 3000).line(), "Ok(InProgress)");
         first.finish();
         assert_eq!(first.line(), "Ok(Executed(1))");
         let mut retry = site.engine_through(&["faketime", "-f", right], "retry", 3000);
-        assert_eq!(
-            retry.line(),
-            "Ok(Replayed(1))",
-            "its answer has not expired"
-        );
+        assert_eq!(retry.line(), "Ok(Replayed(1))", "its answer has not expired");
         assert_eq!(site.executions(), 1);
     }
 }

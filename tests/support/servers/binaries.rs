@@ -67,10 +67,8 @@ pub fn is_root() -> bool {
 
 /// The first word of `--version` that starts with a digit, as in `postgres (PostgreSQL) 15.18`.
 pub fn version(mut program: Command) -> String {
-    let output = program
-        .arg("--version")
-        .output()
-        .unwrap_or_else(|e| panic!("cannot run {program:?}: {e}"));
+    let output =
+        program.arg("--version").output().unwrap_or_else(|e| panic!("cannot run {program:?}: {e}"));
     let text = String::from_utf8_lossy(&output.stdout);
     text.split_whitespace()
         .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
@@ -82,18 +80,12 @@ pub fn version(mut program: Command) -> String {
 pub fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/local/sbin", "/usr/sbin", "/usr/bin"].map(PathBuf::from);
-    std::env::split_paths(&path)
-        .chain(system)
-        .find_map(|folder| existing(folder.join(name)))
+    std::env::split_paths(&path).chain(system).find_map(|folder| existing(folder.join(name)))
 }
 
 /// The folder of the newest PostgreSQL: Debian keeps it out of PATH, one folder per release.
 fn postgres_programs() -> Option<PathBuf> {
-    let releases = Path::new("/usr/lib/postgresql")
-        .read_dir()
-        .into_iter()
-        .flatten()
-        .flatten();
+    let releases = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
     let newest = releases.filter_map(|release| release.file_name().to_str()?.parse::<u32>().ok());
     match newest.max() {
         Some(release) => Some(format!("/usr/lib/postgresql/{release}/bin").into()),

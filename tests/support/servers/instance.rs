@@ -43,12 +43,7 @@ impl Instance {
         prepare(folder.path());
         let port = Port::claim();
         let process = Mutex::new(launch(&recipe, folder.path(), port.number()));
-        Instance {
-            process,
-            recipe,
-            port,
-            folder,
-        }
+        Instance { process, recipe, port, folder }
     }
 
     pub fn port(&self) -> u16 {

@@ -72,9 +72,7 @@ fn serve(data: &Path, port: u16) -> Command {
 
 /// Adds what the making of the data folder and the server have in common.
 fn on(data: &Path, mut command: Command) -> Command {
-    command
-        .arg("--no-defaults")
-        .arg(format!("--datadir={}", data.display()));
+    command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
     // The same for both, or the server would first have to resize its log.
     command.arg("--innodb-log-file-size=16M");
     if is_root() {

@@ -24,10 +24,7 @@ impl Postgres {
             // The "fast" shutdown; on SIGTERM it would wait for all clients to leave.
             stop_signal: libc::SIGINT,
         };
-        let name = format!(
-            "postgres-{}-1",
-            version(Command::new(needed(Kind::Postgres)))
-        );
+        let name = format!("postgres-{}-1", version(Command::new(needed(Kind::Postgres))));
         let server = Postgres {
             instance: Instance::start(recipe, |folder| {
                 prepared::copy(&name, initialize, &folder.join("data"));
@@ -78,11 +75,7 @@ fn initialize(data: &Path) {
 
 fn serve(data: &Path, port: u16) -> Command {
     let mut command = unprivileged(&needed(Kind::Postgres));
-    command
-        .current_dir(data)
-        .arg("-D")
-        .arg(data)
-        .args(["-p", &port.to_string()]);
+    command.current_dir(data).arg("-D").arg(data).args(["-p", &port.to_string()]);
     for setting in [
         "listen_addresses=127.0.0.1",
         "unix_socket_directories=",
@@ -109,15 +102,9 @@ fn other_user() -> Option<(u32, u32)> {
     }
     let users = std::fs::read_to_string("/etc/passwd").expect("the list of users can be read");
     let find = |name: &str| {
-        let line = users
-            .lines()
-            .find(|line| line.split(':').next() == Some(name))?;
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
         let mut ids = line.split(':').skip(2).map(|id| id.parse().ok());
         Some((ids.next()??, ids.next()??))
     };
-    Some(
-        find("postgres")
-            .or_else(|| find("nobody"))
-            .expect("a user postgres or nobody exists"),
-    )
+    Some(find("postgres").or_else(|| find("nobody")).expect("a user postgres or nobody exists"))
 }

@@ -37,9 +37,7 @@ impl Redis {
             ready,
             stop_signal: libc::SIGTERM,
         };
-        Redis {
-            instance: Instance::start(recipe, |_| {}),
-        }
+        Redis { instance: Instance::start(recipe, |_| {}) }
     }
 
     /// Sends one command; the answer as text, the elements of arrays one per line.
@@ -47,8 +45,7 @@ impl Redis {
     /// # Panics
     /// When Redis answers with an error.
     pub fn command(&self, words: &[&str]) -> String {
-        self.try_command(words)
-            .unwrap_or_else(|e| panic!("Redis refuses {words:?}: {e}"))
+        self.try_command(words).unwrap_or_else(|e| panic!("Redis refuses {words:?}: {e}"))
     }
 
     pub fn try_command(&self, words: &[&str]) -> std::io::Result<String> {

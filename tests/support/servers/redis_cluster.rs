@@ -25,10 +25,7 @@ impl Redis {
             let (port, bus) = (node.port().to_string(), bus.number().to_string());
             nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
         }
-        let cluster = RedisCluster {
-            nodes,
-            _bus_ports: bus_ports,
-        };
+        let cluster = RedisCluster { nodes, _bus_ports: bus_ports };
         cluster.wait_until_ok();
         cluster
     }
@@ -40,18 +37,10 @@ impl RedisCluster {
     }
 
     pub fn url(&self) -> String {
-        let [first, others @ ..] = &self.nodes[..] else {
-            unreachable!("a cluster has nodes")
-        };
-        let others: Vec<String> = others
-            .iter()
-            .map(|node| format!("node=127.0.0.1:{}", node.port()))
-            .collect();
-        format!(
-            "redis-cluster://127.0.0.1:{}?{}",
-            first.port(),
-            others.join("&")
-        )
+        let [first, others @ ..] = &self.nodes[..] else { unreachable!("a cluster has nodes") };
+        let others: Vec<String> =
+            others.iter().map(|node| format!("node=127.0.0.1:{}", node.port())).collect();
+        format!("redis-cluster://127.0.0.1:{}?{}", first.port(), others.join("&"))
     }
 
     /// Makes all nodes forget everything.

@@ -26,11 +26,7 @@ impl Redis {
         let replica = Redis::start_with(&["--replicaof", "127.0.0.1", &port.to_string()]);
         let sentinels = [(); 3].map(|()| start_sentinel(port));
         let master_port = AtomicU16::new(port);
-        let group = RedisSentinel {
-            nodes: [master, replica],
-            sentinels,
-            master_port,
-        };
+        let group = RedisSentinel { nodes: [master, replica], sentinels, master_port };
         group.wait_until_settled();
         group
     }
@@ -47,8 +43,7 @@ impl RedisSentinel {
 
     /// The master as of the start or the last awaited failover.
     pub fn master(&self) -> &Redis {
-        self.node(self.master_port.load(Ordering::Relaxed))
-            .expect("one of the nodes is master")
+        self.node(self.master_port.load(Ordering::Relaxed)).expect("one of the nodes is master")
     }
 
     pub fn kill_master(&self) {
@@ -70,8 +65,7 @@ impl RedisSentinel {
             new = promoted();
             new.is_some()
         });
-        self.master_port
-            .store(new.expect("awaited just now"), Ordering::Relaxed);
+        self.master_port.store(new.expect("awaited just now"), Ordering::Relaxed);
     }
 
     /// Waits until the replica follows the master and every Sentinel knows of all the others;
@@ -80,23 +74,16 @@ impl RedisSentinel {
         let knows_all = |sentinel: &Instance| {
             let asked = wire::redis(sentinel.port(), &["SENTINEL", "MASTER", SERVICE]);
             let facts = asked.unwrap_or_default();
-            [
-                "flags\nmaster\n",
-                "num-slaves\n1\n",
-                "num-other-sentinels\n2\n",
-            ]
-            .iter()
-            .all(|fact| facts.contains(fact))
+            ["flags\nmaster\n", "num-slaves\n1\n", "num-other-sentinels\n2\n"]
+                .iter()
+                .all(|fact| facts.contains(fact))
         };
         let replicating = || {
             let master = self.master().port();
-            self.nodes
-                .iter()
-                .filter(|node| node.port() != master)
-                .all(|replica| {
-                    let asked = wire::redis(replica.port(), &["INFO", "replication"]);
-                    asked.unwrap_or_default().contains("master_link_status:up")
-                })
+            self.nodes.iter().filter(|node| node.port() != master).all(|replica| {
+                let asked = wire::redis(replica.port(), &["INFO", "replication"]);
+                asked.unwrap_or_default().contains("master_link_status:up")
+            })
         };
         self.wait("the group does not settle", || {
             replicating() && self.sentinels.iter().all(knows_all)
@@ -122,12 +109,8 @@ fn start_sentinel(master_port: u16) -> Instance {
         name: "sentinel",
         command: Box::new(move |folder, port| {
             let mut command = Command::new(&program);
-            command
-                .arg(folder.join("sentinel.conf"))
-                .args(["--sentinel", "--bind", "127.0.0.1"]);
-            command
-                .args(["--port", &port.to_string(), "--dir"])
-                .arg(folder);
+            command.arg(folder.join("sentinel.conf")).args(["--sentinel", "--bind", "127.0.0.1"]);
+            command.args(["--port", &port.to_string(), "--dir"]).arg(folder);
             command
         }),
         ready: redis::ready,

@@ -68,9 +68,7 @@ pub fn mysql(port: u16, sql: &str) -> io::Result<()> {
 }
 
 fn mysql_send(stream: &mut TcpStream, number: u8, payload: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(payload.len())
-        .map_err(io::Error::other)?
-        .to_le_bytes();
+    let length = u32::try_from(payload.len()).map_err(io::Error::other)?.to_le_bytes();
     let header = [length[0], length[1], length[2], number];
     stream.write_all(&[&header, payload].concat())
 }
@@ -83,9 +81,7 @@ fn mysql_answer(stream: &mut TcpStream) -> io::Result<(u8, Vec<u8>)> {
     let mut payload = vec![0; u32::from_le_bytes([a, b, c, 0]) as usize];
     stream.read_exact(&mut payload)?;
     match payload.first() {
-        Some(0xff) => Err(io::Error::other(
-            String::from_utf8_lossy(&payload[1..]).into_owned(),
-        )),
+        Some(0xff) => Err(io::Error::other(String::from_utf8_lossy(&payload[1..]).into_owned())),
         _ => Ok((number, payload)),
     }
 }
@@ -102,9 +98,7 @@ pub fn postgres(port: u16, sql: &str) -> io::Result<()> {
 }
 
 fn postgres_send(stream: &mut TcpStream, kind: &[u8], payload: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(payload.len() + 4)
-        .map_err(io::Error::other)?
-        .to_be_bytes();
+    let length = u32::try_from(payload.len() + 4).map_err(io::Error::other)?.to_be_bytes();
     stream.write_all(&[kind, &length, payload].concat())
 }
 
@@ -120,9 +114,7 @@ fn postgres_answers(stream: &mut TcpStream) -> io::Result<()> {
         match kind {
             b'Z' => return Ok(()),
             b'E' => {
-                return Err(io::Error::other(
-                    String::from_utf8_lossy(&payload).into_owned(),
-                ));
+                return Err(io::Error::other(String::from_utf8_lossy(&payload).into_owned()));
             }
             _ => {}
         }
