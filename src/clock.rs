@@ -34,9 +34,17 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+/// Longer than anything is kept; added to any date it still fits into what databases store.
+const FOR_EVER_MILLIS: i64 = 100 * 365 * 24 * 3600 * 1000;
+
 /// A duration as whole milliseconds, the unit of every stored time.
 pub fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(duration.as_millis()).unwrap_or(FOR_EVER_MILLIS).min(FOR_EVER_MILLIS)
+}
+
+/// That long from now, on the monotonic clock.
+pub fn after(duration: Duration) -> Instant {
+    now() + Duration::from_millis(millis(duration).unsigned_abs())
 }
 
 /// The monotonic clock of this process.

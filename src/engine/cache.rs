@@ -86,6 +86,6 @@ impl Answers {
 impl Held {
     /// An answer that is kept for this long from now.
     pub fn for_the_next(keep: std::time::Duration, finished: Finished) -> Self {
-        Self { finished, until: clock::now().checked_add(keep) }
+        Self { finished, until: Some(clock::after(keep)) }
     }
 }

@@ -75,6 +75,14 @@ impl Claim {
         Ok(if lost.is_empty() { StillOurs::Yes } else { StillOurs::No })
     }
 
+    /// Gives it back without waiting for the tiers.
+    pub fn release_later(mut self, why: impl Into<String>) {
+        if let Some(open) = self.open.take() {
+            let settling = open.settling(Ending::Released { why: why.into() });
+            settling.shared.runtime.clone().spawn(settling.run(oneshot::channel().0));
+        }
+    }
+
     pub async fn complete(self, answer: Snapshot, result_ref: Option<String>) -> Settled {
         self.end(Ending::Completed { answer, result_ref }).await
     }
@@ -100,7 +108,7 @@ impl Claim {
             return Settled::Fenced;
         };
         let (stored, answer) = oneshot::channel();
-        tokio::spawn(open.settling(ending).run(stored));
+        open.shared.runtime.clone().spawn(open.settling(ending).run(stored));
         answer.await.unwrap_or(Settled::NotStored)
     }
 }
@@ -132,9 +140,6 @@ impl Drop for Claim {
             }
             false => Ending::Released { why: "nobody was left to run it".into() },
         };
-        // Without a runtime the process is going down, and the lease tells the others.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(open.settling(ending).run(oneshot::channel().0));
-        }
+        open.shared.runtime.clone().spawn(open.settling(ending).run(oneshot::channel().0));
     }
 }

@@ -120,11 +120,11 @@ where
     match claim.confirm().await {
         Ok(StillOurs::Yes) => {}
         Ok(StillOurs::No) => {
-            claim.release("it came too late").await;
+            claim.release_later("it came too late");
             return Err(ExecuteError::Superseded);
         }
         Err(error) => {
-            claim.release("the durable tier could not confirm it").await;
+            claim.release_later("the durable tier could not confirm it");
             return Err(error.into());
         }
     }

@@ -3,7 +3,7 @@
 //! A push comes at once but can be lost; the audit trail in the durable tier comes a moment later
 //! and cannot. Whoever reads a line there also makes sure that the fast tier has heard of it.
 
-use std::collections::VecDeque;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::store::fast::Push;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Lines may become visible out of order: the last few are read again.
-const OVERLAP: usize = 64;
+const OVERLAP: i64 = 64;
 
 pub async fn pushes(answers: Arc<Answers>, mut pushes: broadcast::Receiver<Push>) {
     loop {
@@ -32,13 +32,14 @@ pub async fn pushes(answers: Arc<Answers>, mut pushes: broadcast::Receiver<Push>
 
 pub async fn audit_trail(answers: Arc<Answers>, tiers: Arc<Tiered>) {
     let mut position = None;
-    let mut seen: VecDeque<i64> = VecDeque::with_capacity(OVERLAP);
+    let mut seen: HashSet<i64> = HashSet::new();
     let mut unheard: Vec<IdentityDigest> = Vec::new();
     loop {
         let from = match position {
-            Some(line) => line - OVERLAP as i64,
+            Some(line) => line - OVERLAP,
             None => i64::MAX,
         };
+        seen.retain(|line| *line > from || position.is_none());
         match tiers.audit_after(from).await {
             Ok(lines) if position.is_none() => {
                 position = Some(lines.last().map_or(0, |line| line.id));
@@ -51,10 +52,7 @@ pub async fn audit_trail(answers: Arc<Answers>, tiers: Arc<Tiered>) {
                     if seen.contains(&line.id) {
                         continue;
                     }
-                    if seen.len() == OVERLAP {
-                        seen.pop_front();
-                    }
-                    seen.push_back(line.id);
+                    seen.insert(line.id);
                     position = position.max(Some(line.id));
                     answers.forget(line.identity.digest());
                     unheard.push(*line.identity.digest());

@@ -49,13 +49,16 @@ impl Leases {
         self.changed.notify_waiters();
     }
 
-    pub fn remove(&self, fence: Fence) {
+    /// False: it was not running any more.
+    pub fn remove(&self, fence: Fence) -> bool {
         let mut running = self.running();
-        if running.get(&fence.id).is_some_and(|lease| lease.fence == fence) {
+        let there = running.get(&fence.id).is_some_and(|lease| lease.fence == fence);
+        if there {
             running.remove(&fence.id);
         }
         drop(running);
         self.changed.notify_waiters();
+        there
     }
 
     /// Resolves when nothing runs.
@@ -109,14 +112,12 @@ pub async fn keep_renewing(leases: Arc<Leases>, tiers: Arc<Tiered>) {
         for (length, due) in leases.due() {
             match tiers.renew(&due, length).await {
                 Ok(lost) => {
-                    if !lost.is_empty() {
-                        metrics::leases_lost(lost.len());
-                        tracing::warn!(
-                            count = lost.len(),
-                            "leases were lost: another attempt owns them"
-                        );
+                    // Those that ended meanwhile are not lost.
+                    let lost = lost.into_iter().filter(|fence| leases.remove(*fence)).count();
+                    if lost > 0 {
+                        metrics::leases_lost(lost);
+                        tracing::warn!(lost, "leases were lost: another attempt owns them");
                     }
-                    lost.into_iter().for_each(|fence| leases.remove(fence));
                 }
                 Err(error) => {
                     tracing::warn!(%error, count = due.len(), "leases could not be renewed yet");

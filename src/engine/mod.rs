@@ -14,10 +14,12 @@ mod request;
 mod settling;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::broadcast;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use claim::{Claim, StillOurs};
 pub use execute::{ExecuteError, Outcome};
@@ -44,23 +46,19 @@ const LAST_POLL: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
-    _background: Arc<Background>,
 }
 
+/// Lives as long as an engine, or a claim that came from one.
 struct Shared {
     tiers: Arc<Tiered>,
     answers: Arc<cache::Answers>,
     flights: Flights,
     leases: Arc<leases::Leases>,
-}
-
-/// Stops the background tasks when the last engine is gone.
-struct Background(CancellationToken);
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
+    closing: AtomicBool,
+    /// Where runs are settled, whatever runtime they were dropped in.
+    runtime: Handle,
+    /// Stops the background tasks.
+    _background: DropGuard,
 }
 
 pub enum Acquired {
@@ -80,13 +78,16 @@ impl Engine {
     /// Starts the heartbeat and the followers, inside a runtime.
     pub fn new(tiers: Tiered) -> Self {
         let tiers = Arc::new(tiers);
+        let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             answers: Arc::default(),
             flights: Flights::default(),
             leases: Arc::default(),
+            closing: AtomicBool::new(false),
+            runtime: Handle::current(),
+            _background: stop.clone().drop_guard(),
             tiers: tiers.clone(),
         });
-        let stop = CancellationToken::new();
         let spawn = |task: futures_util::future::BoxFuture<'static, ()>| {
             tokio::spawn(stop.clone().run_until_cancelled_owned(task));
         };
@@ -95,7 +96,7 @@ impl Engine {
         if let Some(fast) = tiers.fast() {
             spawn(Box::pin(follow::pushes(shared.answers.clone(), fast.pushes())));
         }
-        Self { shared, _background: Arc::new(Background(stop)) }
+        Self { shared }
     }
 
     pub fn tiers(&self) -> &Tiered {
@@ -105,8 +106,11 @@ impl Engine {
     /// Decides about a request, waiting for a running duplicate as long as its policy says.
     /// An error means that nothing was admitted.
     pub async fn acquire(&self, request: &Request) -> Result<Acquired, StoreError> {
+        if self.shared.closing.load(Ordering::Relaxed) {
+            return Err(StoreError::unavailable("engine", "it is shutting down"));
+        }
         let identity = request.identity.digest();
-        let deadline = clock::now() + request.policy.wait;
+        let deadline = clock::after(request.policy.wait);
         let mut elsewhere = Elsewhere::new(self.shared.tiers.fast(), *identity);
         loop {
             if let Some(acquired) = self.known_answer(request) {
@@ -114,7 +118,7 @@ impl Engine {
             }
             match self.shared.flights.enter(identity) {
                 Entry::Present(mut flight) => {
-                    let phase = *flight.borrow_and_update();
+                    let phase = flight.borrow_and_update().clone();
                     match phase {
                         Phase::Asking => drop(flight.changed().await),
                         Phase::Running { fingerprint } => {
@@ -126,6 +130,7 @@ impl Engine {
                                 return Ok(in_progress());
                             }
                         }
+                        Phase::Failed(error) => return Err(error),
                         Phase::Over => {}
                     }
                 }
@@ -164,10 +169,12 @@ impl Engine {
         look: Look,
     ) -> Result<Option<Acquired>, StoreError> {
         let (shared, request) = (self.shared.clone(), request.clone());
-        let task = tokio::spawn(async move {
+        let task = self.shared.runtime.spawn(async move {
             let epoch = shared.answers.epoch();
             let Request { identity, asked, policy } = &request;
-            Ok(match shared.tiers.step(identity, asked, policy, look).await? {
+            let step = shared.tiers.step(identity, asked, policy, look).await;
+            let step = step.inspect_err(|error| flight.fails(error))?;
+            Ok(match step {
                 Step::Admitted(admitted) => {
                     Some(Acquired::Execute(Claim::new(shared, admitted, request, flight)))
                 }
@@ -186,8 +193,10 @@ impl Engine {
         }
     }
 
-    /// Waits until every attempt that runs here has ended, then closes the tiers. True: in time.
+    /// Admits nothing more, waits until every attempt that runs here has ended, then closes the
+    /// tiers. True: in time.
     pub async fn shutdown(&self, grace: Duration) -> bool {
+        self.shared.closing.store(true, Ordering::Relaxed);
         let ended = tokio::time::timeout(grace, self.shared.leases.empty()).await.is_ok();
         self.shared.tiers.durable().close().await;
         ended

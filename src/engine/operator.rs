@@ -3,11 +3,12 @@
 //! Settling takes the record over as one more attempt, so that whoever had it before is fenced, and
 //! ends that attempt. A run under its lease is left alone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Engine;
-use crate::idempotency::settle::{Earlier, Verdict, conclude};
-use crate::idempotency::{Ending, Identity, Policy, Snapshot, WhenFailed, settle};
+use super::{Engine, Shared};
+use crate::idempotency::settle::{Failure, Verdict, conclude};
+use crate::idempotency::{Identity, Policy, Settlement, Snapshot, WhenFailed, settle};
 use crate::store::StoreError;
 use crate::store::durable::{Audit, Written};
 
@@ -42,29 +43,16 @@ impl Engine {
         actor: &str,
         note: &str,
     ) -> Result<(), OperatorError> {
-        let tiers = &self.shared.tiers;
-        let admitted =
-            tiers.take_for_operator(identity, LEASE).await?.ok_or(OperatorError::NotOpen)?;
-        let (ending, earlier) = match resolution {
-            Resolution::Succeeded(answer) => {
-                (conclude(Verdict::Succeeded { answer }), Earlier::Nothing)
-            }
-            Resolution::Failed => (conclude(Verdict::Failed), Earlier::Nothing),
-            Resolution::Retry => {
-                (Ending::Released { why: format!("retry allowed: {note}") }, Earlier::Failed)
-            }
+        let work = Resolve {
+            shared: self.shared.clone(),
+            identity: identity.clone(),
+            resolution,
+            policy: policy.clone(),
+            audit: Audit { actor: actor.into(), action: "resolve", note: note.into() },
         };
-        let for_good = Policy { when_failed: WhenFailed::Reject, ..policy.clone() };
-        let settlement = settle(ending, admitted.attempt, earlier, &for_good);
-        match tiers.settle(admitted.fence, &settlement).await? {
-            Written::Applied => {}
-            Written::Fenced => return Err(OperatorError::Changed),
-        }
-        let audit = Audit { actor: actor.into(), action: "resolve", note: note.into() };
-        tiers.audit(identity, audit).await?;
-        self.shared.answers.forget(identity.digest());
-        tiers.forget_fast(identity.digest()).await;
-        Ok(())
+        // Begun, it is carried through, whether or not the operator waits for it.
+        let done = self.shared.runtime.spawn(work.run()).await;
+        done.unwrap_or_else(|error| Err(StoreError::unavailable("engine", error).into()))
     }
 
     /// The next request with this identity is a new one. False: there was nothing to forget.
@@ -78,5 +66,46 @@ impl Engine {
         let removed = self.shared.tiers.forget(identity, audit).await?;
         self.shared.answers.forget(identity.digest());
         Ok(removed)
+    }
+}
+
+struct Resolve {
+    shared: Arc<Shared>,
+    identity: Identity,
+    resolution: Resolution,
+    policy: Policy,
+    audit: Audit,
+}
+
+impl Resolve {
+    async fn run(self) -> Result<(), OperatorError> {
+        let Self { shared, identity, resolution, policy, audit } = self;
+        let tiers = &shared.tiers;
+        let for_good = Policy { when_failed: WhenFailed::Reject, lease: LEASE, ..policy };
+        let taken = tiers.take_for_operator(&identity, &for_good).await?;
+        let admitted = taken.ok_or(OperatorError::NotOpen)?;
+        let settlement = match resolution {
+            Resolution::Retry => Settlement::Fail {
+                then: Failure::Allowed,
+                error: format!("retry allowed: {}", audit.note),
+                keep: for_good.ttl,
+            },
+            Resolution::Succeeded(answer) => {
+                let ending = conclude(Verdict::Succeeded { answer });
+                settle(ending, admitted.attempt, admitted.earlier, &for_good)
+            }
+            Resolution::Failed => {
+                settle(conclude(Verdict::Failed), admitted.attempt, admitted.earlier, &for_good)
+            }
+        };
+        // First the line that every instance follows: a copy must not outlive what it is a copy of.
+        tiers.audit(&identity, audit).await?;
+        match tiers.settle(admitted.fence, &settlement).await? {
+            Written::Applied => {}
+            Written::Fenced => return Err(OperatorError::Changed),
+        }
+        shared.answers.forget(identity.digest());
+        tiers.forget_fast(identity.digest()).await;
+        Ok(())
     }
 }

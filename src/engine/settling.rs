@@ -115,8 +115,8 @@ impl Writer<'_> {
     /// The answer that retries will get, if this ending has one.
     fn held(&self) -> Option<Held> {
         let finished = |answer: &Snapshot| Finished {
-            fingerprint: self.request.asked.fingerprint,
-            credential: self.request.asked.credential,
+            fingerprint: self.admitted.asked.fingerprint,
+            credential: self.admitted.asked.credential,
             answer: answer.clone(),
         };
         match &self.settlement {

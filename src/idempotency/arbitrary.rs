@@ -37,6 +37,7 @@ fn states() -> impl Strategy<Value = State> {
         times().prop_map(|from| AfterFailure::Execute { from }),
         snapshots().prop_map(|answer| AfterFailure::Replay { answer }),
         Just(AfterFailure::Refuse),
+        Just(AfterFailure::Allowed),
     ];
     prop_oneof![
         times().prop_map(|lease_until| State::Processing { lease_until }),

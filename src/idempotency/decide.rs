@@ -85,6 +85,7 @@ pub fn decide<'r>(found: Option<&'r Found>, asked: &Asked, policy: &Policy) -> D
         State::Failed { then: AfterFailure::Refuse, .. } => {
             Decision::Refuse(Refusal::AttemptFailed { retry_after: None })
         }
+        State::Failed { then: AfterFailure::Allowed, .. } => Decision::Execute(Admission::TakeOver),
         State::Failed { then: AfterFailure::Execute { from }, .. } => {
             again(record, *from, now, policy, |retry_after| Refusal::AttemptFailed { retry_after })
         }

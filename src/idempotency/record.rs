@@ -81,8 +81,14 @@ pub enum State {
 /// change of policy does not rewrite what clients were told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterFailure {
-    Execute { from: Timestamp },
-    Replay { answer: Snapshot },
+    Execute {
+        from: Timestamp,
+    },
+    /// By an operator's leave, however many attempts there were.
+    Allowed,
+    Replay {
+        answer: Snapshot,
+    },
     Refuse,
 }
 

@@ -64,8 +64,14 @@ pub enum Settlement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    ExecuteAgain { after: Duration },
-    Replay { answer: Snapshot },
+    ExecuteAgain {
+        after: Duration,
+    },
+    /// By an operator's leave, however many attempts there were.
+    Allowed,
+    Replay {
+        answer: Snapshot,
+    },
     Refuse,
 }
 
@@ -98,8 +104,10 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
     }
 }
 
-/// An error message is evidence, not a log: the first 4000 characters are kept.
+/// An error message is evidence, not a log: the first 4000 characters are kept, without the one
+/// character that not every database takes.
 fn cut(message: String) -> String {
+    let message = message.replace('\0', "");
     match message.char_indices().nth(ERROR_MAX_CHARACTERS) {
         Some((end, _)) => message[..end].to_owned(),
         None => message,

@@ -15,18 +15,20 @@ use crate::idempotency::decide::{Asked, differs, replay};
 use crate::idempotency::record::AfterFailure;
 use crate::idempotency::settle::Earlier;
 use crate::idempotency::{
-    Admission, Decision, Fence, Found, Identity, IdentityDigest, Policy, Record, Refusal,
-    Settlement, State, Token, decide,
+    Admission, Decision, Ending, Fence, Found, Identity, IdentityDigest, Policy, Record, Refusal,
+    Settlement, State, Token, decide, settle,
 };
 use crate::store::durable::{
     Audit, AuditLine, Claimed, DurableTier, NewClaim, Right, TakeOver, Taken, Written,
 };
 use crate::store::error::StoreError;
-use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Value};
+use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Vacancy, Value};
 use crate::telemetry::metrics::{self, Tier};
 
 /// A record may change between being read and being taken; each change is somebody's progress.
 const RACES: usize = 8;
+const GIVE_BACK_TRIES: usize = 60;
+const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct FastSettings {
@@ -79,6 +81,8 @@ pub struct Admitted {
     pub earlier: Earlier,
     /// Before the durable tier was asked: the lease cannot end sooner than this plus its length.
     pub since: Instant,
+    /// What the record says of the request whose answer this will be.
+    pub asked: Asked,
 }
 
 /// A finished answer, and how long it holds; None: longer than is known here.
@@ -143,7 +147,7 @@ impl Tiered {
                 Ok((_, Some(found))) => self.reflection(found, policy),
                 Ok((_, None)) | Err(_) => Replacement::Nothing,
             };
-            self.replace(identity.digest(), token, by).await;
+            self.replace(identity.digest(), token, by, Vacancy::Leave).await;
         }
         found.map(|(step, _)| step)
     }
@@ -151,7 +155,7 @@ impl Tiered {
     async fn reserve(&self, identity: &Identity, lock: Lock, policy: &Policy) -> Option<Reserved> {
         let ttl = self.settings.lock_ttl.min(policy.lease);
         let reserved = self.fast.as_ref()?.reserve(identity.digest(), lock, ttl).await;
-        heard(Tier::Fast, "reserve", reserved)
+        heard("reserve", reserved)
     }
 
     /// Asks the durable tier until it admits somebody: us, or whoever was first.
@@ -162,18 +166,16 @@ impl Tiered {
         policy: &Policy,
         token: Token,
     ) -> Result<(Step, Option<Found>), StoreError> {
-        let mut claim = NewClaim::new(identity.clone(), *asked, policy.lease);
-        claim.fence.token = token;
         for _ in 0..RACES {
+            // A fresh id each time: one that may still be withdrawn is never used again.
+            let mut claim = NewClaim::new(identity.clone(), *asked, policy.lease);
+            claim.fence.token = token;
+            let fence = claim.fence;
             let since = clock::now();
-            let found = match self.durable.claim(claim.clone()).await? {
+            let found = match self.durable.claim(claim).await? {
                 Claimed::New => {
-                    let admitted = Admitted {
-                        fence: claim.fence,
-                        attempt: 1,
-                        earlier: Earlier::Nothing,
-                        since,
-                    };
+                    let earlier = Earlier::Nothing;
+                    let admitted = Admitted { fence, attempt: 1, earlier, since, asked: *asked };
                     return Ok((Step::Admitted(admitted), None));
                 }
                 Claimed::Exists(found) => *found,
@@ -184,16 +186,10 @@ impl Tiered {
                         seen: found.record.fence(),
                         token,
                         lease: policy.lease,
+                        asked: *asked,
                         right: Right::Due,
                     };
-                    let since = clock::now();
-                    if let Taken::Won { attempt } = self.durable.take_over(take).await? {
-                        let admitted = Admitted {
-                            fence: Fence { id: found.record.id, token },
-                            attempt,
-                            earlier: earlier(&found.record),
-                            since,
-                        };
+                    if let Some(admitted) = self.take_over(take, &found.record, policy).await? {
                         return Ok((Step::Admitted(admitted), None));
                     }
                 }
@@ -205,7 +201,10 @@ impl Tiered {
                 Decision::Replay(_) => {
                     let step = match finished(&found.record) {
                         Some((answer, expires_at)) => Step::Replay(
-                            Held { finished: answer, until: until(expires_at, found.now) },
+                            Held {
+                                finished: answer,
+                                until: since.checked_add(expires_at.since(found.now)),
+                            },
                             Tier::Durable,
                         ),
                         None => Step::Busy,
@@ -215,6 +214,35 @@ impl Tiered {
             }
         }
         Ok((Step::Busy, None))
+    }
+
+    /// None: somebody else was faster. An attempt that may have been won without our learning of it
+    /// is given back: nothing was sent for it.
+    async fn take_over(
+        &self,
+        take: TakeOver,
+        record: &Record,
+        policy: &Policy,
+    ) -> Result<Option<Admitted>, StoreError> {
+        let since = clock::now();
+        let fence = Fence { id: record.id, token: take.token };
+        let earlier = earlier(record);
+        let asked = Asked {
+            fingerprint: take.asked.fingerprint.or(record.fingerprint),
+            credential: take.asked.credential.or(record.credential),
+        };
+        match self.durable.take_over(take).await {
+            Ok(Taken::Won { attempt }) => {
+                Ok(Some(Admitted { fence, attempt, earlier, since, asked }))
+            }
+            Ok(Taken::Lost) => Ok(None),
+            Err(error) => {
+                let ending = Ending::Released { why: "the database went away".into() };
+                let as_it_was = settle(ending, record.attempt, earlier, policy);
+                tokio::spawn(give_back(self.durable.clone(), fence, as_it_was));
+                Err(error)
+            }
+        }
     }
 
     /// What the fast tier should say of a record that somebody else owns.
@@ -258,30 +286,37 @@ impl Tiered {
     /// After an attempt was settled: what the fast tier shows from now on.
     pub async fn publish(&self, identity: &IdentityDigest, owner: Token, answer: Option<Held>) {
         let by = match answer {
-            Some(Held { finished, until }) => {
-                let keep = until.map_or(self.settings.replay_ttl, |until| {
-                    until.saturating_duration_since(clock::now())
-                });
-                self.publication(finished, keep)
+            Some(held) => {
+                let keep = self.remaining(&held);
+                self.publication(held.finished, keep)
             }
             None => Replacement::Nothing,
         };
-        self.replace(identity, owner, by).await;
+        self.replace(identity, owner, by, Vacancy::Leave).await;
     }
 
     /// Keeps an answer that the durable tier cannot take now where retries will find it, for as
     /// long as the record would hold it and however large it is.
     pub async fn rescue(&self, identity: &IdentityDigest, owner: Token, held: Held) {
-        let keep = held.until.map_or(self.settings.replay_ttl, |until| {
-            until.saturating_duration_since(clock::now())
-        });
-        self.replace(identity, owner, Replacement::With(Value::Finished(held.finished), keep))
-            .await;
+        let keep = self.remaining(&held);
+        let by = Replacement::With(Value::Finished(held.finished), keep);
+        self.replace(identity, owner, by, Vacancy::Fill).await;
     }
 
-    async fn replace(&self, identity: &IdentityDigest, owner: Token, by: Replacement) {
+    fn remaining(&self, held: &Held) -> Duration {
+        held.until
+            .map_or(self.settings.replay_ttl, |until| until.saturating_duration_since(clock::now()))
+    }
+
+    async fn replace(
+        &self,
+        identity: &IdentityDigest,
+        owner: Token,
+        by: Replacement,
+        vacancy: Vacancy,
+    ) {
         if let Some(fast) = &self.fast {
-            heard(Tier::Fast, "replace", fast.replace(identity, owner, by).await);
+            heard("replace", fast.replace(identity, owner, by, vacancy).await);
         }
     }
 
@@ -297,7 +332,7 @@ impl Tiered {
                 let locks: Vec<_> =
                     leases.iter().map(|(fence, identity)| (*identity, fence.token)).collect();
                 let ttl = self.settings.lock_ttl.min(lease);
-                heard(Tier::Fast, "renew", fast.renew(&locks, ttl).await);
+                heard("renew", fast.renew(&locks, ttl).await);
             }
         };
         let (lost, ()) = tokio::join!(self.durable.renew(fences, lease), locks);
@@ -308,23 +343,17 @@ impl Tiered {
     pub async fn take_for_operator(
         &self,
         identity: &Identity,
-        lease: Duration,
+        policy: &Policy,
     ) -> Result<Option<Admitted>, StoreError> {
-        let Some(found) = self.durable.find(identity).await? else {
-            return Ok(None);
+        let Some(found) = self.durable.find(identity).await? else { return Ok(None) };
+        let take = TakeOver {
+            seen: found.record.fence(),
+            token: Token::fresh(),
+            lease: policy.lease,
+            asked: Asked::default(),
+            right: Right::Operator,
         };
-        let since = clock::now();
-        let token = Token::fresh();
-        let take = TakeOver { seen: found.record.fence(), token, lease, right: Right::Operator };
-        Ok(match self.durable.take_over(take).await? {
-            Taken::Won { attempt } => Some(Admitted {
-                fence: Fence { id: found.record.id, token },
-                attempt,
-                earlier: earlier(&found.record),
-                since,
-            }),
-            Taken::Lost => None,
-        })
+        self.take_over(take, &found.record, policy).await
     }
 
     /// Removes a record that nobody runs. False: there was none.
@@ -337,7 +366,7 @@ impl Tiered {
     /// False: the fast tier could not be reached, so a copy may still be there.
     pub async fn forget_fast(&self, identity: &IdentityDigest) -> bool {
         match &self.fast {
-            Some(fast) => heard(Tier::Fast, "forget", fast.forget(identity).await).is_some(),
+            Some(fast) => heard("forget", fast.forget(identity).await).is_some(),
             None => true,
         }
     }
@@ -351,9 +380,20 @@ impl Tiered {
     }
 }
 
+/// Until it is written or the lease, which nobody renews, tells the others. A takeover that has not
+/// landed yet looks like one that was lost, so that is asked again, too.
+async fn give_back(durable: Arc<dyn DurableTier>, fence: Fence, as_it_was: Settlement) {
+    for _ in 0..GIVE_BACK_TRIES {
+        if durable.settle(fence, as_it_was.clone()).await == Ok(Written::Applied) {
+            return;
+        }
+        tokio::time::sleep(GIVE_BACK_PAUSE).await;
+    }
+}
+
 /// The fast tier is optional: its failures are counted, never passed on.
-fn heard<T>(tier: Tier, operation: &'static str, result: Result<T, StoreError>) -> Option<T> {
-    result.inspect_err(|_| metrics::tier_error(tier, operation)).ok()
+fn heard<T>(operation: &'static str, result: Result<T, StoreError>) -> Option<T> {
+    result.inspect_err(|_| metrics::tier_error(Tier::Fast, operation)).ok()
 }
 
 fn from_fast(finished: Finished, asked: &Asked, policy: &Policy) -> Step {
@@ -380,10 +420,6 @@ fn finished(record: &Record) -> Option<(Finished, Timestamp)> {
         }
         _ => None,
     }
-}
-
-fn until(expires_at: Timestamp, now: Timestamp) -> Option<Instant> {
-    clock::now().checked_add(expires_at.since(now))
 }
 
 fn earlier(record: &Record) -> Earlier {

@@ -13,7 +13,7 @@ use oncegate::store::{FastTier, Tiered, fast};
 use tokio::sync::watch;
 
 use crate::support::servers::{self, DatabaseServer, Kind, Server};
-use crate::support::{scratch, shared};
+use crate::support::{eventually, scratch, shared};
 
 /// The durable backends that every promise is kept on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,7 @@ pub enum Database {
 
 /// A fresh database; the folder of an embedded one goes with it.
 pub struct Fresh {
+    pub database: Database,
     pub url: String,
     _folder: Option<tempfile::TempDir>,
 }
@@ -33,7 +34,7 @@ pub struct Fresh {
 impl Database {
     /// None: its server could not be had on this machine.
     pub fn fresh(self) -> Option<Fresh> {
-        let server = |url: String| Some(Fresh { url, _folder: None });
+        let server = |url: String| Some(Fresh { database: self, url, _folder: None });
         match self {
             Self::MySql => {
                 servers::require(Kind::MySql).then(|| shared::mysql().database()).and_then(server)
@@ -47,7 +48,7 @@ impl Database {
             Self::Sqlite => {
                 let folder = scratch::folder("sqlite");
                 let url = format!("sqlite://{}", folder.path().join("oncegate.db").display());
-                Some(Fresh { url, _folder: Some(folder) })
+                Some(Fresh { database: self, url, _folder: Some(folder) })
             }
         }
     }
@@ -68,6 +69,62 @@ impl Fresh {
         tier.migrate().await.expect("a fresh database can be migrated");
         tier
     }
+}
+
+/// The fast backends that every promise is kept on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fast {
+    Memory,
+    Redis,
+    /// One that refuses `SET … NX GET`.
+    OldRedis,
+    Cluster,
+    Sentinel,
+}
+
+impl Fast {
+    /// The tier as two instances have it, on servers shared by all tests. Instances share nothing
+    /// but the server; of the one in memory there is only one. None: no server on this machine.
+    pub async fn instances(self) -> Option<[Arc<dyn FastTier>; 2]> {
+        let kind = match self {
+            Self::Memory => {
+                let tier = fast::open("memory:").expect("it needs no server");
+                let tier = tier.expect("it is a tier");
+                return Some([tier.clone(), tier]);
+            }
+            Self::OldRedis => Kind::OldRedis,
+            Self::Redis | Self::Cluster | Self::Sentinel => Kind::Redis,
+        };
+        if !servers::require(kind) {
+            return None;
+        }
+        // Starting a group of servers takes seconds.
+        let url = tokio::task::spawn_blocking(move || match self {
+            Self::Memory => unreachable!("it has no server"),
+            Self::Redis => shared::redis().url(),
+            Self::OldRedis => shared::old_redis().url(),
+            Self::Cluster => shared::redis_cluster().url(),
+            Self::Sentinel => shared::redis_sentinel().url(),
+        });
+        let url = url.await.expect("the servers start");
+        Some([open_fast(&url).await, open_fast(&url).await])
+    }
+}
+
+/// A fast tier that answers.
+pub async fn open_fast(url: &str) -> Arc<dyn FastTier> {
+    let tier = fast::open(url).expect("the URL names a fast tier");
+    let tier = tier.expect("it is a tier");
+    answers(&*tier).await;
+    tier
+}
+
+/// Waits until the tier answers, again or for the first time.
+pub async fn answers(tier: &dyn FastTier) {
+    eventually("the fast tier answers", Duration::from_secs(30), async || {
+        tier.ping().await.is_ok()
+    })
+    .await;
 }
 
 pub fn identity(key: &str) -> Identity {

@@ -4,7 +4,9 @@
 mod support;
 
 mod bed;
+mod durable;
 mod engine;
+mod fast;
 mod faults;
 mod model;
 mod sql;

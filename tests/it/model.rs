@@ -315,8 +315,9 @@ impl World {
         let tiers = self.tiers();
         let before = self.find(identity).await;
         let expected = &self.expected[identity];
+        let policy = Self::policy(identity);
         let identity = &self.identities[identity];
-        let Some(taken) = tiers.take_for_operator(identity, LEASE).await.expect("it answers")
+        let Some(taken) = tiers.take_for_operator(identity, &policy).await.expect("it answers")
         else {
             return false;
         };

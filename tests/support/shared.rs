@@ -3,11 +3,26 @@
 
 use std::sync::OnceLock;
 
-use super::servers::{MariaDb, MySql, Postgres, Redis};
+use super::servers::{MariaDb, MySql, OldRedis, Postgres, Redis, RedisCluster, RedisSentinel};
 
 pub fn redis() -> &'static Redis {
     static SERVER: OnceLock<Redis> = OnceLock::new();
     SERVER.get_or_init(Redis::start)
+}
+
+pub fn old_redis() -> &'static Redis {
+    static SERVER: OnceLock<Redis> = OnceLock::new();
+    SERVER.get_or_init(OldRedis::start)
+}
+
+pub fn redis_cluster() -> &'static RedisCluster {
+    static SERVERS: OnceLock<RedisCluster> = OnceLock::new();
+    SERVERS.get_or_init(Redis::start_cluster)
+}
+
+pub fn redis_sentinel() -> &'static RedisSentinel {
+    static SERVERS: OnceLock<RedisSentinel> = OnceLock::new();
+    SERVERS.get_or_init(Redis::start_sentinel)
 }
 
 pub fn mysql() -> &'static MySql {

@@ -13,7 +13,7 @@ use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::{Audit, NewClaim, TakeOver};
 use crate::clock::millis;
 use crate::idempotency::settle::Failure;
-use crate::idempotency::{Body, Fence, Identity, Settlement, Snapshot};
+use crate::idempotency::{Body, Fence, Identity, RecordId, Settlement, Snapshot};
 
 pub type Connection<B> = <<B as Backend>::Db as Database>::Connection;
 pub type Outcome<T> = Result<T, sqlx::Error>;
@@ -103,8 +103,11 @@ pub trait Backend: Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
     Keep,
-    Remove,
+    Remove(RecordId),
 }
+
+/// Added to any date it is before 1970: how a row says that an operator allowed the next attempt.
+const LONG_AGO: i64 = i64::MIN / 4;
 
 /// A settlement as the columns it writes.
 pub struct SettleRow<'a> {
@@ -143,6 +146,7 @@ impl<'a> SettleRow<'a> {
                 let failed =
                     Self { keep: Some(millis(*keep)), error: Some(error), ..blank("FAILED") };
                 match then {
+                    Failure::Allowed => Self { due_in: Some(LONG_AGO), ..failed },
                     Failure::ExecuteAgain { after } => {
                         Self { due_in: Some(millis(*after)), ..failed }
                     }
@@ -155,6 +159,11 @@ impl<'a> SettleRow<'a> {
             }
             Settlement::Release => return None,
         })
+    }
+
+    /// A success that says no more than its answer.
+    pub fn is_plain_answer(&self) -> bool {
+        self.state == "SUCCEEDED" && self.result_ref.is_none()
     }
 
     fn answering(self, answer: &'a Snapshot) -> Self {
@@ -255,6 +264,8 @@ macro_rules! shared_operations {
             let query = sqlx::query($statements.take_over)
                 .bind(take.token.0)
                 .bind(millis(take.lease))
+                .bind(take.asked.fingerprint.as_ref().map(|f| &f.as_bytes()[..]))
+                .bind(take.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                 .bind(take.seen.id.0)
                 .bind(take.seen.token.0)
                 .bind(i32::from(take.right == Right::Operator));
@@ -314,10 +325,8 @@ macro_rules! shared_operations {
             let mut both = sqlx::Connection::begin(conn).await?;
             let removed = match removal {
                 Removal::Keep => 0,
-                Removal::Remove => sqlx::query($statements.forget)
-                    .bind($text(key))
-                    .bind($text(scope))
-                    .bind($text(tenant))
+                Removal::Remove(id) => sqlx::query($statements.forget)
+                    .bind(id.0)
                     .execute(&mut *both)
                     .await?
                     .rows_affected(),

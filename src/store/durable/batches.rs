@@ -17,7 +17,7 @@ use super::withdrawals::Withdrawals;
 use super::writer::{BatchWriter, Job};
 use super::{Claimed, NewClaim, Written};
 use crate::idempotency::settle::Failure;
-use crate::idempotency::{Fence, Identity, Settlement, Snapshot};
+use crate::idempotency::{Body, Fence, Identity, Settlement};
 use crate::store::StoreError;
 
 /// A stale connection, a deadlock and a record that vanished between two statements all pass.
@@ -39,8 +39,16 @@ impl Job for ClaimJob {
 }
 
 pub struct ClaimWriter<B: Backend> {
-    pub kept: Kept<B>,
-    pub withdrawals: Withdrawals,
+    kept: Kept<B>,
+    withdrawals: Withdrawals,
+    /// A try of the batch at hand was cut off: it may still land.
+    in_doubt: bool,
+}
+
+impl<B: Backend> ClaimWriter<B> {
+    pub fn new(kept: Kept<B>, withdrawals: Withdrawals) -> Self {
+        Self { kept, withdrawals, in_doubt: false }
+    }
 }
 
 impl<B: Backend> BatchWriter<ClaimJob> for ClaimWriter<B> {
@@ -48,17 +56,16 @@ impl<B: Backend> BatchWriter<ClaimJob> for ClaimWriter<B> {
         batch.sort_unstable_by(|a, b| {
             a.claim.identity.index_order().cmp(&b.claim.identity.index_order())
         });
-        match self.claim_all(batch.iter().map(|job| job.claim.clone()).collect()).await {
+        match self.claim_all(&batch).await {
             Ok(results) => {
                 for (job, result) in batch.into_iter().zip(results) {
                     self.answer(job, Ok(result));
                 }
             }
-            Err(StoreError::Rejected { .. }) if batch.len() > 1 => {
+            Err(error) if !error.is_transient() && batch.len() > 1 => {
                 for job in batch {
-                    let result = self.claim_all([job.claim.clone()].into()).await;
-                    let result = result.and_then(|mut one| one.pop().ok_or_else(gone::<B>));
-                    self.answer(job, result);
+                    let alone = self.claim_all(std::slice::from_ref(&job)).await;
+                    self.answer(job, alone.and_then(only::<B, _>));
                 }
             }
             Err(error) => {
@@ -68,27 +75,43 @@ impl<B: Backend> BatchWriter<ClaimJob> for ClaimWriter<B> {
             }
         }
     }
+
+    fn rest(&mut self) {
+        self.kept.let_go();
+    }
 }
 
 impl<B: Backend> ClaimWriter<B> {
     /// A claim that reaches nobody, or may have been written after all, is taken back.
     fn answer(&self, job: ClaimJob, result: Result<Claimed, StoreError>) {
-        let ours = !matches!(result, Ok(Claimed::Exists(_)));
-        let in_doubt = result.is_err();
+        let may_be_there = match result {
+            Ok(Claimed::New) => false,
+            Ok(Claimed::Exists(_)) => self.in_doubt,
+            Err(_) => true,
+        };
+        let new = matches!(result, Ok(Claimed::New));
         let delivered = job.reply.send(result).is_ok();
-        if ours && (in_doubt || !delivered) {
+        if may_be_there || (new && !delivered) {
             self.withdrawals.withdraw(job.claim.fence);
         }
     }
 
-    async fn claim_all(&mut self, claims: Arc<[NewClaim]>) -> Result<Vec<Claimed>, StoreError> {
+    async fn claim_all(&mut self, batch: &[ClaimJob]) -> Result<Vec<Claimed>, StoreError> {
+        let claims = batch.iter().map(|job| job.claim.clone()).collect();
         let mut outcome = Err(gone::<B>());
+        self.in_doubt = false;
         for _ in 0..TRIES {
             match self.try_claim(&claims).await {
                 Ok(Some(results)) => return Ok(results),
                 Ok(None) => {}
-                Err(error) if error.is_transient() => outcome = Err(error),
+                Err(error) if error.is_transient() => {
+                    self.in_doubt = true;
+                    outcome = Err(error);
+                }
                 Err(error) => return Err(error),
+            }
+            if batch.iter().all(Job::is_moot) {
+                break;
             }
         }
         outcome
@@ -114,7 +137,7 @@ impl<B: Backend> ClaimWriter<B> {
             found.insert(row.record.identity.clone(), row);
         }
         let results = claims.iter().map(|claim| match found.get(&claim.identity) {
-            Some(row) if row.record.id == claim.fence.id => Some(Claimed::New),
+            Some(row) if row.record.fence() == claim.fence => Some(Claimed::New),
             Some(row) => Some(Claimed::Exists(Box::new(row.clone()))),
             None => None,
         });
@@ -150,9 +173,28 @@ pub struct SettleWriter<B: Backend> {
 impl<B: Backend> BatchWriter<SettleJob> for SettleWriter<B> {
     async fn write(&mut self, mut batch: Vec<SettleJob>) {
         // One order for every batch, so that two of them never wait for each other.
-        batch.sort_unstable_by_key(|job| job.fence.id);
+        batch.sort_by_key(|job| job.fence.id);
+        while !batch.is_empty() {
+            // Endings of one record take turns: a statement could follow only one of them, and
+            // that may be the one without the right to it.
+            let mut last = None;
+            let (round, later) =
+                batch.into_iter().partition(|job| last.replace(job.fence.id) != Some(job.fence.id));
+            self.settle_round(round).await;
+            batch = later;
+        }
+    }
+
+    fn rest(&mut self) {
+        self.kept.let_go();
+    }
+}
+
+impl<B: Backend> SettleWriter<B> {
+    /// At most one ending of each record.
+    async fn settle_round(&mut self, round: Vec<SettleJob>) {
         let (releases, mut updates): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|job| job.settlement == Settlement::Release);
+            round.into_iter().partition(|job| job.settlement == Settlement::Release);
         if !releases.is_empty() {
             self.settle(releases).await;
         }
@@ -162,9 +204,7 @@ impl<B: Backend> BatchWriter<SettleJob> for SettleWriter<B> {
             updates = rest;
         }
     }
-}
 
-impl<B: Backend> SettleWriter<B> {
     async fn settle(&mut self, batch: Vec<SettleJob>) {
         let (rows, replies): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|job| ((job.fence, job.settlement), job.reply)).unzip();
@@ -180,8 +220,8 @@ impl<B: Backend> SettleWriter<B> {
         }
     }
 
-    /// One by one; an answer that the database will not take is remembered without its body, for
-    /// the operation has run and must never run again.
+    /// One by one; what the database will not take is left out, for the operation has run and must
+    /// never run again.
     async fn settle_apart(
         &mut self,
         rows: &[(Fence, Settlement)],
@@ -189,16 +229,14 @@ impl<B: Backend> SettleWriter<B> {
         let mut results = Vec::with_capacity(rows.len());
         for row in rows {
             let mut result = self.settle_all([row.clone()].into()).await;
-            if let Err(StoreError::Rejected { reason, .. }) = &result
-                && let Some(shorter) = without_body(&row.1)
-            {
-                tracing::warn!(
-                    reason,
-                    "an answer could not be stored: kept as done, without its body"
-                );
-                result = self.settle_all([(row.0, shorter)].into()).await;
+            for lesser in lesser(&row.1) {
+                let Err(StoreError::Rejected { reason, .. }) = &result else {
+                    break;
+                };
+                tracing::warn!(reason, "an ending could not be stored whole: kept without");
+                result = self.settle_all([(row.0, lesser)].into()).await;
             }
-            results.push(result.and_then(|mut one| one.pop().ok_or_else(gone::<B>)));
+            results.push(result.and_then(only::<B, _>));
         }
         results
     }
@@ -265,23 +303,28 @@ fn verdict(fence: &Fence, settlement: &Settlement, owner: Option<&OwnerRow>) -> 
     }
 }
 
-fn without_body(settlement: &Settlement) -> Option<Settlement> {
-    let shorten = |answer: &Snapshot| answer.clone().without_body();
-    match settlement {
-        Settlement::Succeed { answer, result_ref, keep } => Some(Settlement::Succeed {
-            answer: shorten(answer),
-            result_ref: result_ref.clone(),
-            keep: *keep,
-        }),
-        Settlement::Fail { then: Failure::Replay { answer }, error, keep } => {
-            Some(Settlement::Fail {
-                then: Failure::Replay { answer: shorten(answer) },
-                error: error.clone(),
-                keep: *keep,
-            })
+/// What is left of an ending that the database refuses: first without its text, which says less
+/// than the answer, then also without the body.
+fn lesser(settlement: &Settlement) -> Vec<Settlement> {
+    let mut without_text = settlement.clone();
+    match &mut without_text {
+        Settlement::Succeed { result_ref, .. } => *result_ref = None,
+        Settlement::Fail { error: text, .. } | Settlement::Hold { why: text, .. } => {
+            *text = "the database refused the text of this error".into();
         }
-        _ => None,
+        Settlement::Release => return Vec::new(),
     }
+    let mut without_body = without_text.clone();
+    if let Settlement::Succeed { answer, .. }
+    | Settlement::Fail { then: Failure::Replay { answer }, .. } = &mut without_body
+    {
+        answer.body = Body::TooLong;
+    }
+    vec![without_text, without_body]
+}
+
+fn only<B: Backend, T>(mut one: Vec<T>) -> Result<T, StoreError> {
+    one.pop().ok_or_else(gone::<B>)
 }
 
 fn gone<B: Backend>() -> StoreError {

@@ -13,22 +13,27 @@ use sqlx::migrate::Migrator;
 use sqlx::pool::{PoolConnection, PoolOptions};
 use sqlx::{Connection as _, Database, Error};
 
+use tokio::time::timeout;
+
 use super::DurableOptions;
 use super::backend::{Backend, Connection};
 use crate::store::StoreError;
 
+/// One for each lane, one for the heartbeat, one for everything else.
+const FEWEST: u32 = 4;
+const PING_LIMIT: Duration = Duration::from_millis(300);
 const RESTED: Duration = Duration::from_millis(500);
 
 pub fn pool_options<Db: Database>(options: &DurableOptions) -> PoolOptions<Db> {
     PoolOptions::new()
-        .max_connections(options.max_connections)
+        .max_connections(options.max_connections.max(FEWEST))
         .acquire_timeout(options.patience)
         // A ping before every use would double the round trips: only one that rested is asked.
         .test_before_acquire(false)
         .before_acquire(|conn: &mut Db::Connection, meta| {
             Box::pin(async move {
                 if meta.idle_for > RESTED {
-                    conn.ping().await?;
+                    return Ok(matches!(timeout(PING_LIMIT, conn.ping()).await, Ok(Ok(()))));
                 }
                 Ok(true)
             })
@@ -73,6 +78,19 @@ impl<B: Backend> Kept<B> {
         self.held = None;
     }
 
+    /// What broke one connection has mostly broken those that rest beside it, and the next try
+    /// must not fail on each of them in turn.
+    fn drop_rested(&self) {
+        while let Some(conn) = self.backend.pool().try_acquire() {
+            drop(conn.detach());
+        }
+    }
+
+    /// The tier was closed: there will be no connection any more.
+    pub fn is_closed(&self) -> bool {
+        self.backend.pool().is_closed()
+    }
+
     /// Runs one operation within the time limit. After an error the connection is gone: whether it
     /// is broken or merely refused something is not worth finding out.
     pub async fn run<T>(
@@ -83,17 +101,22 @@ impl<B: Backend> Kept<B> {
             Some(conn) => conn,
             None => self.backend.pool().acquire().await.map_err(classify::<B>)?,
         };
-        match tokio::time::timeout(self.limit, operation(&self.backend, &mut conn)).await {
+        match timeout(self.limit, operation(&self.backend, &mut conn)).await {
             Ok(Ok(value)) => {
                 self.held = Some(conn);
                 Ok(value)
             }
             Ok(Err(error)) => {
                 drop(conn.detach());
-                Err(classify::<B>(error))
+                let error = classify::<B>(error);
+                if error.is_transient() {
+                    self.drop_rested();
+                }
+                Err(error)
             }
             Err(_) => {
                 drop(conn.detach());
+                self.drop_rested();
                 Err(StoreError::unavailable(
                     B::NAME,
                     format_args!("no answer within {:?}", self.limit),

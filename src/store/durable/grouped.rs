@@ -1,12 +1,15 @@
 //! The durable tier over any backend: writers that group, everything else one task per call.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use sqlx::migrate::MigrateError;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::backend::{Backend, Connection, Removal};
@@ -24,23 +27,28 @@ use crate::clock::Timestamp;
 use crate::idempotency::{Fence, Found, Identity, Settlement};
 use crate::store::StoreError;
 
+const MIGRATION_TRIES: u32 = 20;
+const MIGRATION_PAUSE: Duration = Duration::from_millis(250);
+
 pub fn start<B: Backend>(backend: B, options: &DurableOptions) -> Arc<dyn DurableTier> {
     let backend = Arc::new(backend);
     let kept = || Kept::new(backend.clone(), options.patience);
     let crew = match options.writes {
         Writes::Grouped => Crew::GROUPED,
-        Writes::Single => Crew { writers: (options.max_connections / 2).max(1), max_rows: 1 },
+        Writes::Single => Crew { writers: (options.max_connections / 4).max(1), max_rows: 1 },
     };
     let stop = CancellationToken::new();
+    let (lanes, alive) = watch::channel(());
     let withdrawals = Withdrawals::start(kept());
-    let claim = || ClaimWriter { kept: kept(), withdrawals: withdrawals.clone() };
+    let claim = || ClaimWriter::new(kept(), withdrawals.clone());
     let settle = || SettleWriter { kept: kept() };
     Arc::new(Grouped {
-        claims: writer::start(crew, &stop, claim),
-        settlements: writer::start(crew, &stop, settle),
+        claims: writer::start(crew, &stop, &alive, claim),
+        settlements: writer::start(crew, &stop, &alive, settle),
         patience: options.patience,
         withdrawals,
         stop,
+        lanes,
         backend,
     })
 }
@@ -51,6 +59,8 @@ struct Grouped<B: Backend> {
     settlements: mpsc::Sender<SettleJob>,
     withdrawals: Withdrawals,
     stop: CancellationToken,
+    /// Closed when the lanes have ended.
+    lanes: watch::Sender<()>,
     patience: Duration,
 }
 
@@ -74,16 +84,17 @@ impl<B: Backend> Grouped<B> {
                 done => done,
             }
         });
-        task.await.unwrap_or_else(|error| Err(StoreError::unavailable(B::NAME, error)))
+        self.answer(task).await
     }
 
-    async fn answer<T>(
+    /// What a task or a lane says within the caller's patience; it goes on without the caller.
+    async fn answer<T, E: Display>(
         &self,
-        reply: &mut oneshot::Receiver<Result<T, StoreError>>,
+        reply: impl Future<Output = Result<Result<T, StoreError>, E>> + Send,
     ) -> Result<T, StoreError> {
         match tokio::time::timeout(self.patience, reply).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(StoreError::unavailable(B::NAME, "its writer has stopped")),
+            Ok(Err(gone)) => Err(StoreError::unavailable(B::NAME, gone)),
             Err(_) => Err(StoreError::unavailable(
                 B::NAME,
                 format_args!("no answer within {:?}", self.patience),
@@ -92,8 +103,21 @@ impl<B: Backend> Grouped<B> {
     }
 }
 
-fn full<B: Backend, J>(_: mpsc::error::TrySendError<J>) -> StoreError {
-    StoreError::unavailable(B::NAME, "too many writes are waiting")
+fn may_be_a_race(error: &MigrateError) -> bool {
+    match error {
+        MigrateError::Dirty(_) => true,
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            error.as_database_error().is_some()
+        }
+        _ => false,
+    }
+}
+
+fn full<B: Backend, J>(error: TrySendError<J>) -> StoreError {
+    match error {
+        TrySendError::Full(_) => StoreError::unavailable(B::NAME, "too many writes are waiting"),
+        TrySendError::Closed(_) => StoreError::Misconfigured(format!("{} was closed", B::NAME)),
+    }
 }
 
 /// A claim on its way. Whoever stops waiting for it leaves nothing behind: an answer that nobody
@@ -120,12 +144,23 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn migrate(&self) -> Result<(), StoreError> {
-        self.backend.migrate().await.map_err(|error| {
-            StoreError::Misconfigured(format!(
-                "the {} schema could not be migrated: {error}",
-                B::NAME
-            ))
-        })
+        // Not every database has a lock for this. Whoever comes second is refused by the history
+        // or by what is there already, and a moment later finds it done.
+        let mut tries = 1..MIGRATION_TRIES;
+        loop {
+            match self.backend.migrate().await {
+                Ok(()) => return Ok(()),
+                Err(error) if may_be_a_race(&error) && tries.next().is_some() => {
+                    tokio::time::sleep(MIGRATION_PAUSE).await;
+                }
+                Err(error) => {
+                    return Err(StoreError::Misconfigured(format!(
+                        "the {} schema could not be migrated: {error}",
+                        B::NAME
+                    )));
+                }
+            }
+        }
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -175,9 +210,9 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn settle(&self, fence: Fence, settlement: Settlement) -> Result<Written, StoreError> {
-        let (reply, mut answer) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         self.settlements.try_send(SettleJob { fence, settlement, reply }).map_err(full::<B, _>)?;
-        self.answer(&mut answer).await
+        self.answer(answer).await
     }
 
     async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<Vec<Fence>, StoreError> {
@@ -237,7 +272,13 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError> {
-        Ok(self.audited(identity, audit, Removal::Remove).await? > 0)
+        // By its row, not by its name: a repetition must not remove what came after it.
+        let Some(found) = self.find(identity).await? else { return Ok(false) };
+        let id = found.record.id;
+        if self.audited(identity, audit, Removal::Remove(id)).await? > 0 {
+            return Ok(true);
+        }
+        Ok(self.find(identity).await?.is_none_or(|found| found.record.id != id))
     }
 
     async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {
@@ -251,7 +292,8 @@ impl<B: Backend> DurableTier for Grouped<B> {
 
     async fn close(&self) {
         self.stop.cancel();
-        // The lanes may still be writing their last; a database that hangs is not waited for.
+        // The lanes write their last first; a database that hangs is not waited for.
+        let _ = tokio::time::timeout(self.patience, self.lanes.closed()).await;
         let _ = tokio::time::timeout(self.patience, self.backend.pool().close()).await;
     }
 }

@@ -61,6 +61,8 @@ pub struct TakeOver {
     pub seen: Fence,
     pub token: Token,
     pub lease: Duration,
+    /// Who runs it from now on owns the answer; what is not given stays.
+    pub asked: Asked,
     pub right: Right,
 }
 

@@ -97,6 +97,7 @@ impl Row {
             b"FAILED" => State::Failed {
                 then: match (answer, due_at) {
                     (Some(answer), _) => AfterFailure::Replay { answer },
+                    (None, Some(from)) if from.as_millis() < 0 => AfterFailure::Allowed,
                     (None, Some(from)) => AfterFailure::Execute { from },
                     (None, None) => AfterFailure::Refuse,
                 },

@@ -40,6 +40,9 @@ pub struct Statements {
 }
 
 const TABLE: &str = "oncegate_records";
+/// Written out beside the state that is asked for: SQLite uses a partial index only where the
+/// statement repeats the index's own condition.
+const OPEN: &str = "state <> 'SUCCEEDED'";
 const SAME_IDENTITY: &str = "(idem_key = ? AND scope = ? AND tenant = ?)";
 
 impl Statements {
@@ -82,7 +85,8 @@ impl Statements {
             ),
             take_over: one(&format!(
                 "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + 1, token = ?, \
-                 due_at = {{now}} + ?, expires_at = NULL, response_status = NULL, \
+                 due_at = {{now}} + ?, fingerprint = COALESCE(?, fingerprint), \
+                 credential = COALESCE(?, credential), expires_at = NULL, response_status = NULL, \
                  response_headers = NULL, response_body = NULL, updated_at = {{now}} \
                  WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
                  AND (due_at <= {{now}} OR (? = 1 AND state <> 'PROCESSING'))"
@@ -92,19 +96,19 @@ impl Statements {
             )),
             purge: one(dialect.purge),
             abandoned: one(&format!(
-                "SELECT {columns} FROM {TABLE} WHERE state = 'PROCESSING' AND due_at <= {{now}} \
-                 AND updated_at <= {{now}} - ? ORDER BY due_at LIMIT ?"
+                "SELECT {columns} FROM {TABLE} WHERE state = 'PROCESSING' AND {OPEN} \
+                 AND due_at <= {{now}} AND updated_at <= {{now}} - ? ORDER BY due_at LIMIT ?"
             )),
             counts: one(&format!(
                 "SELECT COUNT(*) AS processing, \
                  COUNT(CASE WHEN due_at <= {{now}} AND updated_at <= {{now}} - ? THEN 1 END) \
                  AS stuck, \
-                 (SELECT COUNT(*) FROM {TABLE} WHERE state = 'UNKNOWN') AS unknown, \
+                 (SELECT COUNT(*) FROM {TABLE} WHERE state = 'UNKNOWN' AND {OPEN}) AS unknown, \
                  {{now}} - MIN(updated_at) AS oldest_millis \
-                 FROM {TABLE} WHERE state = 'PROCESSING'"
+                 FROM {TABLE} WHERE state = 'PROCESSING' AND {OPEN}"
             )),
             forget: one(&format!(
-                "DELETE FROM {TABLE} WHERE {SAME_IDENTITY} \
+                "DELETE FROM {TABLE} WHERE id = ? \
                  AND NOT (state = 'PROCESSING' AND due_at > {{now}})"
             )),
             audit: one("INSERT INTO oncegate_audit \

@@ -1,8 +1,8 @@
 //! Claims that were written and reached nobody, or that may have been written: taken back.
 //!
 //! Nothing was sent for them, so removing them is safe, and leaving them would hold a key that
-//! nobody runs. A statement that was cut off may still land after the first removal, so each claim
-//! is removed a second time a while later.
+//! nobody runs. A statement that was cut off may still land after the first removal, when a server or
+//! a network gets going again, so each claim is looked for a few more times later on.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +15,9 @@ use super::sizes::MAX_IDS;
 use crate::clock;
 use crate::idempotency::Fence;
 
-const SECOND_LOOK: Duration = Duration::from_secs(20);
+/// Between one look and the next.
+const LATER_LOOKS: [Duration; 3] =
+    [Duration::from_secs(20), Duration::from_secs(100), Duration::from_secs(480)];
 const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Clone)]
@@ -35,36 +37,47 @@ impl Withdrawals {
 }
 
 async fn run<B: Backend>(mut receiver: mpsc::UnboundedReceiver<Fence>, mut kept: Kept<B>) {
-    let mut later: VecDeque<(Instant, Fence)> = VecDeque::new();
+    // One queue for each look, so that each is in the order of time.
+    let mut looks: [VecDeque<(Instant, Fence)>; LATER_LOOKS.len()] = Default::default();
     loop {
-        let mut now: Vec<Fence> = Vec::new();
-        match later.front() {
-            None => match receiver.recv().await {
-                Some(fence) => now.push(fence),
-                None => return,
-            },
-            Some(&(due, _)) => {
+        let mut first = Vec::new();
+        let ended = receiver.is_closed() && receiver.is_empty();
+        match looks.iter().filter_map(VecDeque::front).map(|(due, _)| *due).min() {
+            None if ended => return,
+            None => drop(receiver.recv_many(&mut first, MAX_IDS).await),
+            Some(due) => {
                 tokio::select! {
-                    _ = receiver.recv_many(&mut now, MAX_IDS) => {}
+                    _ = receiver.recv_many(&mut first, MAX_IDS), if !ended => {}
                     () = tokio::time::sleep_until(due.into()) => {}
                 }
             }
         }
-        later.extend(now.iter().map(|fence| (clock::now() + SECOND_LOOK, *fence)));
-        while let Some(&(due, fence)) = later.front()
-            && due <= clock::now()
-        {
-            now.push(fence);
-            later.pop_front();
-        }
-        for chunk in now.chunks(MAX_IDS) {
-            while let Err(error) = remove(&mut kept, chunk.to_vec()).await {
-                tracing::debug!(%error, "claims that reached nobody are still to be withdrawn");
-                tokio::time::sleep(PAUSE).await;
+        let mut due = vec![first];
+        due.extend(looks.iter_mut().map(take_due));
+        for (look, fences) in due.into_iter().enumerate() {
+            for chunk in fences.chunks(MAX_IDS) {
+                while let Err(error) = remove(&mut kept, chunk.to_vec()).await {
+                    if kept.is_closed() {
+                        return;
+                    }
+                    tracing::debug!(%error, "claims that reached nobody are still to be withdrawn");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            // Counted from here: what was cut off by an outage can land when the outage is over.
+            if let (Some(queue), Some(pause)) = (looks.get_mut(look), LATER_LOOKS.get(look)) {
+                let due = clock::now() + *pause;
+                queue.extend(fences.into_iter().map(|fence| (due, fence)));
             }
         }
         kept.let_go();
     }
+}
+
+fn take_due(queue: &mut VecDeque<(Instant, Fence)>) -> Vec<Fence> {
+    let now = clock::now();
+    let due = queue.iter().take_while(|(due, _)| *due <= now).count();
+    queue.drain(..due).map(|(_, fence)| fence).collect()
 }
 
 async fn remove<B: Backend>(

@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::sizes::{MAX_ROWS, batch_of};
@@ -15,6 +16,7 @@ use super::sizes::{MAX_ROWS, batch_of};
 const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Beyond this the tier is told to be overloaded rather than let work pile up.
 const QUEUE: usize = 8192;
+const REST_AFTER: Duration = Duration::from_secs(1);
 
 pub trait Job: Send + 'static {
     /// About how many bytes it puts on the wire.
@@ -26,6 +28,8 @@ pub trait Job: Send + 'static {
 /// What writes a batch of one, two, four … jobs.
 pub trait BatchWriter<J>: Send + 'static {
     fn write(&mut self, batch: Vec<J>) -> impl Future<Output = ()> + Send;
+    /// There was nothing to do for a while: what is held may be given back.
+    fn rest(&mut self);
 }
 
 /// How a lane is worked off: one writer with many rows, or many writers with one row each.
@@ -40,20 +44,33 @@ impl Crew {
 }
 
 /// Starts a lane. It ends, with everything in it written, when told to stop or when the sender is
-/// dropped.
+/// dropped; `alive` is dropped with it.
 pub fn start<J: Job, W: BatchWriter<J>>(
     crew: Crew,
     stop: &CancellationToken,
+    alive: &watch::Receiver<()>,
     writer: impl Fn() -> W,
 ) -> mpsc::Sender<J> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let queue =
         Arc::new(Mutex::new(Queue { receiver, waiting: VecDeque::new(), stop: stop.clone() }));
     for _ in 0..crew.writers {
-        let (queue, mut writer) = (queue.clone(), writer());
+        let (queue, mut writer, alive) = (queue.clone(), writer(), alive.clone());
         tokio::spawn(async move {
-            while let Some(batch) = next_batch(&queue, crew.max_rows).await {
-                writer.write(batch).await;
+            let _alive = alive;
+            loop {
+                let next = next_batch(&queue, crew.max_rows);
+                let batch = match tokio::time::timeout(REST_AFTER, next).await {
+                    Ok(batch) => batch,
+                    Err(_) => {
+                        writer.rest();
+                        next_batch(&queue, crew.max_rows).await
+                    }
+                };
+                match batch {
+                    Some(batch) => writer.write(batch).await,
+                    None => return,
+                }
             }
         });
     }

@@ -8,15 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
-use super::{FastTier, Lock, Push, Replacement, Reserved};
+use super::{FastTier, Lock, Push, Replacement, Reserved, Vacancy};
 use crate::idempotency::{IdentityDigest, Token};
 use crate::store::StoreError;
 
 /// What a call may take before the tier counts as hanging.
-const LIMIT: Duration = Duration::from_millis(200);
-const PROBE_EVERY: Duration = Duration::from_millis(100);
+const LIMIT: Duration = Duration::from_millis(250);
+/// Between one probe's end and the next.
+const PROBE_EVERY: Duration = Duration::from_millis(200);
 
 pub struct Guarded {
     inner: Arc<Inner>,
@@ -102,8 +104,9 @@ impl FastTier for Guarded {
         identity: &IdentityDigest,
         owner: Token,
         by: Replacement,
+        vacancy: Vacancy,
     ) -> Result<(), StoreError> {
-        self.call(self.inner.tier.replace(identity, owner, by)).await
+        self.call(self.inner.tier.replace(identity, owner, by, vacancy)).await
     }
 
     async fn renew(
@@ -118,8 +121,9 @@ impl FastTier for Guarded {
         self.call(self.inner.tier.forget(identity)).await
     }
 
-    async fn listen(&self, identity: &IdentityDigest) -> Result<(), StoreError> {
-        self.call(self.inner.tier.listen(identity)).await
+    fn listen<'a>(&'a self, identity: &'a IdentityDigest) -> BoxFuture<'a, Result<(), StoreError>> {
+        // Counted also while the tier is left out, for it will be told of the end.
+        Box::pin(self.call(self.inner.tier.listen(identity)))
     }
 
     fn unlisten(&self, identity: &IdentityDigest) {

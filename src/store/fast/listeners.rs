@@ -34,4 +34,9 @@ impl Listeners {
     pub fn has(&self, identity: &IdentityDigest) -> bool {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).contains_key(identity)
     }
+
+    pub fn all(&self) -> Vec<IdentityDigest> {
+        let all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.keys().copied().collect()
+    }
 }

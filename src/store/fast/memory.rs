@@ -6,12 +6,13 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::future::{self, BoxFuture};
 use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
 use tokio::sync::broadcast;
 
 use super::listeners::Listeners;
-use super::{FORGOTTEN_FOR, FastTier, Lock, Push, Replacement, Reserved, Value};
+use super::{FORGOTTEN_FOR, FastTier, Lock, Push, Replacement, Reserved, Vacancy, Value};
 use crate::clock;
 use crate::idempotency::{IdentityDigest, Token};
 use crate::store::StoreError;
@@ -94,8 +95,10 @@ impl FastTier for Memory {
         ttl: Duration,
     ) -> Result<Reserved, StoreError> {
         let mut shard = self.shard(identity);
-        if let Some(value) = current(&shard, identity) {
-            return Ok(Reserved::Taken(value.clone()));
+        match current(&shard, identity) {
+            Some(Value::Locked(there)) if there.token == lock.token => return Ok(Reserved::Ours),
+            Some(value) => return Ok(Reserved::Taken(value.clone())),
+            None => {}
         }
         shard.insert(*identity, Entry { value: Value::Locked(lock), until: clock::now() + ttl });
         Ok(Reserved::Ours)
@@ -106,11 +109,12 @@ impl FastTier for Memory {
         identity: &IdentityDigest,
         owner: Token,
         by: Replacement,
+        vacancy: Vacancy,
     ) -> Result<(), StoreError> {
         {
             let mut shard = self.shard(identity);
             let free = match current(&shard, identity) {
-                None => true,
+                None => vacancy == Vacancy::Fill,
                 Some(Value::Locked(lock)) => lock.token == owner,
                 Some(Value::Finished(_) | Value::Forgotten) => false,
             };
@@ -136,6 +140,7 @@ impl FastTier for Memory {
         for (identity, owner) in locks {
             let mut shard = self.shard(identity);
             if let Some(mut entry) = shard.get_mut(identity)
+                && clock::now() < entry.until
                 && matches!(&entry.value, Value::Locked(lock) if lock.token == *owner)
             {
                 entry.until = clock::now() + ttl;
@@ -151,9 +156,9 @@ impl FastTier for Memory {
         Ok(())
     }
 
-    async fn listen(&self, identity: &IdentityDigest) -> Result<(), StoreError> {
+    fn listen<'a>(&'a self, identity: &'a IdentityDigest) -> BoxFuture<'a, Result<(), StoreError>> {
         self.listeners.add(identity);
-        Ok(())
+        Box::pin(future::ready(Ok(())))
     }
 
     fn unlisten(&self, identity: &IdentityDigest) {

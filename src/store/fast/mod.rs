@@ -7,11 +7,13 @@ pub mod breaker;
 mod listeners;
 pub mod memory;
 pub mod redis;
+mod subscriptions;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 use crate::idempotency::{Credential, Fingerprint, IdentityDigest, Snapshot, Token};
@@ -55,6 +57,14 @@ pub enum Replacement {
     With(Value, Duration),
 }
 
+/// What to do where there is nothing to replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vacancy {
+    /// A value that comes late may be out of date by now: the next look brings a fresh one.
+    Leave,
+    Fill,
+}
+
 /// What the tier tells without being asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Push {
@@ -79,13 +89,14 @@ pub trait FastTier: Send + Sync {
         lock: Lock,
         ttl: Duration,
     ) -> Result<Reserved, StoreError>;
-    /// Replaces the lock of this owner, or what has vanished, and tells those who listen. Another
-    /// owner's lock, an answer and a forgotten one stay.
+    /// Replaces the lock of this owner and tells those who listen. Another owner's lock, an answer
+    /// and a forgotten one stay.
     async fn replace(
         &self,
         identity: &IdentityDigest,
         owner: Token,
         by: Replacement,
+        vacancy: Vacancy,
     ) -> Result<(), StoreError>;
     /// Prolongs the locks that are still their owners'.
     async fn renew(
@@ -96,8 +107,9 @@ pub trait FastTier: Send + Sync {
     /// Marks the answer as forgotten and tells every instance.
     async fn forget(&self, identity: &IdentityDigest) -> Result<(), StoreError>;
 
-    /// Asks for pushes about an identity; each call is matched by one `unlisten`.
-    async fn listen(&self, identity: &IdentityDigest) -> Result<(), StoreError>;
+    /// Asks for pushes about an identity. Each call is matched by one `unlisten`, whatever becomes
+    /// of the future: that one only says when the pushes are certain to come.
+    fn listen<'a>(&'a self, identity: &'a IdentityDigest) -> BoxFuture<'a, Result<(), StoreError>>;
     fn unlisten(&self, identity: &IdentityDigest);
     fn pushes(&self) -> broadcast::Receiver<Push>;
 }

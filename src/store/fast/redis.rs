@@ -4,6 +4,7 @@
 //! A client that reconnects may send a command twice, and `SET NX` then refuses what it has just
 //! granted. Every lock names its owner, so a refusal that shows our own token is a grant.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,36 +12,41 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use fred::clients::{Client, SubscriberClient};
-use fred::interfaces::{ClientLike, EventInterface, KeysInterface, LuaInterface, PubsubInterface};
+use fred::clients::Client;
+use fred::error::ErrorKind;
+use fred::interfaces::{ClientLike, KeysInterface, LuaInterface, PubsubInterface};
 use fred::types::config::{
     Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, TcpConfig, UnresponsiveConfig,
 };
 use fred::types::scripts::Script;
 use fred::types::{Builder, Expiration, SetOptions};
+use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
-use super::listeners::Listeners;
-use super::{FORGOTTEN_FOR, FastTier, Lock, Push, Replacement, Reserved, Value};
+use super::subscriptions::{FORGOTTEN_CHANNEL, Subscriptions, channel};
+use super::{FORGOTTEN_FOR, FastTier, Lock, Push, Replacement, Reserved, Vacancy, Value};
 use crate::clock::millis;
 use crate::idempotency::{IdentityDigest, Token};
 use crate::store::{StoreError, codec};
 
+/// Shorter than the breaker's: a command that is given up here is not sent later, one that is only
+/// dropped by its caller is.
+const COMMAND_LIMIT: Duration = Duration::from_millis(200);
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
-const SILENCE_LIMIT: Duration = Duration::from_secs(1);
+/// A connection that is silent for so long after a command is replaced. The client counts from its
+/// last command, so whoever asks again and again has to leave more than this in between.
+const SILENCE_LIMIT: Duration = COMMAND_LIMIT;
 const QUEUE: usize = 10_000;
 const RECONNECT_EVERY_MS: u32 = 100;
-const PUSHES: usize = 4096;
-const FORGOTTEN_CHANNEL: &str = "oncegate:forgotten";
+/// The messages that may arrive while nobody is looking.
+const MESSAGES: usize = 4096;
 
 pub struct Redis {
     client: Client,
-    subscriber: SubscriberClient,
+    subscriptions: Arc<Subscriptions>,
     /// Off after the server has refused `NX` and `GET` together.
     set_nx_get: AtomicBool,
     scripts: Scripts,
-    listeners: std::sync::Arc<Listeners>,
-    pushes: broadcast::Sender<Push>,
 }
 
 struct Scripts {
@@ -63,13 +69,17 @@ impl Redis {
         builder
             .set_policy(ReconnectPolicy::new_constant(0, RECONNECT_EVERY_MS))
             .set_performance_config(PerformanceConfig {
-                default_command_timeout: SILENCE_LIMIT,
+                default_command_timeout: COMMAND_LIMIT,
+                broadcast_channel_capacity: MESSAGES,
                 ..PerformanceConfig::default()
             })
             .set_connection_config(ConnectionConfig {
                 connection_timeout: CONNECT_LIMIT,
                 internal_command_timeout: CONNECT_LIMIT,
                 max_command_attempts: 1,
+                // Following ASK the client takes the next answer for the one to its ASKING, be it
+                // whose it may. Refused, MOVED still makes it look for the new owners.
+                max_redirections: 0,
                 max_command_buffer_len: QUEUE,
                 unresponsive: UnresponsiveConfig {
                     max_timeout: Some(SILENCE_LIMIT),
@@ -80,24 +90,18 @@ impl Redis {
             });
         let unusable = |error| StoreError::Misconfigured(format!("the fast tier: {error}"));
         let client = builder.build().map_err(unusable)?;
-        let subscriber = builder.build_subscriber_client().map_err(unusable)?;
-        let (pushes, _) = broadcast::channel(PUSHES);
-        client.connect();
-        subscriber.connect();
-        subscriber.manage_subscriptions();
-        forward_messages(&subscriber, pushes.clone());
-        subscribe_in_background(&subscriber, FORGOTTEN_CHANNEL.to_owned());
+        let subscriber = builder.build().map_err(unusable)?;
+        keep_connected(&client);
+        keep_connected(&subscriber);
         Ok(Self {
             client,
-            subscriber,
+            subscriptions: Subscriptions::new(subscriber),
             set_nx_get: AtomicBool::new(true),
             scripts: Scripts {
                 reserve: Script::from_lua(include_str!("scripts/reserve.lua")),
                 replace: Script::from_lua(include_str!("scripts/replace.lua")),
                 renew: Script::from_lua(include_str!("scripts/renew.lua")),
             },
-            listeners: std::sync::Arc::default(),
-            pushes,
         })
     }
 
@@ -143,7 +147,7 @@ impl FastTier for Redis {
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
-        self.client.ping::<()>(None).await.map_err(unavailable)
+        self.client.ping::<()>(None).await.map_err(failed)
     }
 
     async fn reserve(
@@ -153,7 +157,7 @@ impl FastTier for Redis {
         ttl: Duration,
     ) -> Result<Reserved, StoreError> {
         let bytes = codec::encode(&Value::Locked(lock)).into();
-        match self.set_nx_get(key(identity), bytes, ttl).await.map_err(unavailable)? {
+        match self.set_nx_get(key(identity), bytes, ttl).await.map_err(failed)? {
             None => Ok(Reserved::Ours),
             Some(there) => match codec::decode(&there) {
                 Some(Value::Locked(there)) if there.token == lock.token => Ok(Reserved::Ours),
@@ -169,6 +173,7 @@ impl FastTier for Redis {
         identity: &IdentityDigest,
         owner: Token,
         by: Replacement,
+        vacancy: Vacancy,
     ) -> Result<(), StoreError> {
         let (value, ttl) = match &by {
             Replacement::Nothing => (Vec::new(), Duration::ZERO),
@@ -180,8 +185,9 @@ impl FastTier for Redis {
             millis(ttl).max(1).into(),
             channel(identity).into(),
             Bytes::copy_from_slice(identity).into(),
+            i64::from(vacancy == Vacancy::Fill).into(),
         ];
-        self.run(&self.scripts.replace, key(identity), arguments).await.map_err(unavailable)
+        self.run(&self.scripts.replace, key(identity), arguments).await.map_err(failed)
     }
 
     async fn renew(
@@ -195,80 +201,58 @@ impl FastTier for Redis {
                 vec![Bytes::copy_from_slice(&codec::owned_by(*owner)).into(), millis(ttl).into()];
             self.run::<()>(&self.scripts.renew, key(identity), arguments)
         });
-        futures_util::future::try_join_all(renewals).await.map(drop).map_err(unavailable)
+        futures_util::future::try_join_all(renewals).await.map(drop).map_err(failed)
     }
 
     async fn forget(&self, identity: &IdentityDigest) -> Result<(), StoreError> {
         let mark = Bytes::from(codec::encode(&Value::Forgotten));
         let expire = Some(Expiration::PX(millis(FORGOTTEN_FOR)));
-        let mark = self.client.set::<(), _, _>(key(identity), mark, expire, None, false);
-        let tell = self.client.publish::<(), _, _>(FORGOTTEN_CHANNEL, &identity[..]);
-        futures_util::future::try_join(mark, tell).await.map(drop).map_err(unavailable)
+        self.client
+            .set::<(), _, _>(key(identity), mark, expire, None, false)
+            .await
+            .map_err(failed)?;
+        // Only now: whoever hears of it may look at once.
+        self.client.publish(FORGOTTEN_CHANNEL, &identity[..]).await.map_err(failed)
     }
 
-    async fn listen(&self, identity: &IdentityDigest) -> Result<(), StoreError> {
-        self.listeners.add(identity);
-        self.subscriber.subscribe(channel(identity)).await.map_err(unavailable)
+    fn listen<'a>(&'a self, identity: &'a IdentityDigest) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.subscriptions.add(identity);
+        Box::pin(async {
+            let subscribed = self.subscriptions.subscribe(identity).await;
+            subscribed.map_err(failed)
+        })
     }
 
     fn unlisten(&self, identity: &IdentityDigest) {
-        if !self.listeners.remove(identity) {
-            return;
-        }
-        let (subscriber, listeners, identity) =
-            (self.subscriber.clone(), self.listeners.clone(), *identity);
-        tokio::spawn(async move {
-            let _ = subscriber.unsubscribe(channel(&identity)).await;
-            // Somebody may have begun to listen while this was on its way.
-            if listeners.has(&identity) {
-                let _ = subscriber.subscribe(channel(&identity)).await;
-            }
-        });
+        self.subscriptions.remove(identity);
     }
 
     fn pushes(&self) -> broadcast::Receiver<Push> {
-        self.pushes.subscribe()
+        self.subscriptions.pushes()
     }
 }
 
 impl Drop for Redis {
     fn drop(&mut self) {
-        let (client, subscriber) = (self.client.clone(), self.subscriber.clone());
+        let (client, subscriptions) = (self.client.clone(), self.subscriptions.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                let _ = tokio::join!(client.quit(), subscriber.quit());
+                let _ = tokio::join!(client.quit(), subscriptions.quit());
             });
         }
     }
 }
 
-fn forward_messages(subscriber: &SubscriberClient, pushes: broadcast::Sender<Push>) {
-    let mut messages = subscriber.message_rx();
+/// The client reconnects by itself, but gives up altogether on an error that it cannot place.
+fn keep_connected(client: &Client) {
+    let client = client.clone();
     tokio::spawn(async move {
         loop {
-            let message = match messages.recv().await {
-                Ok(message) => message,
-                // Whoever waited for a missed one polls.
-                Err(broadcast::error::RecvError::Lagged(_)) => continue,
-                Err(broadcast::error::RecvError::Closed) => return,
-            };
-            let Some(identity) = message.value.as_bytes().and_then(|b| b.try_into().ok()) else {
-                continue;
-            };
-            let push = match &*message.channel == FORGOTTEN_CHANNEL {
-                true => Push::Forgotten(identity),
-                false => Push::Changed(identity),
-            };
-            let _ = pushes.send(push);
-        }
-    });
-}
-
-fn subscribe_in_background(subscriber: &SubscriberClient, channel: String) {
-    let subscriber = subscriber.clone();
-    tokio::spawn(async move {
-        while subscriber.subscribe(channel.clone()).await.is_err() {
-            tokio::time::sleep(CONNECT_LIMIT).await;
+            match client.connect().await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) if *error.kind() == ErrorKind::Canceled => return,
+                Ok(Err(_)) | Err(_) => tokio::time::sleep(CONNECT_LIMIT).await,
+            }
         }
     });
 }
@@ -277,15 +261,26 @@ fn key(identity: &IdentityDigest) -> String {
     format!("oncegate:{}", URL_SAFE_NO_PAD.encode(identity))
 }
 
-fn channel(identity: &IdentityDigest) -> String {
-    format!("oncegate:changed:{}", URL_SAFE_NO_PAD.encode(identity))
-}
-
 /// Servers before 7 call `NX` with `GET` a syntax error.
 fn is_refused(error: &fred::error::Error) -> bool {
     error.details().to_ascii_lowercase().contains("syntax error")
 }
 
-fn unavailable(error: fred::error::Error) -> StoreError {
-    StoreError::unavailable("redis", error)
+/// What the server answered is no outage, whatever it says: it is there for everybody else.
+fn failed(error: fred::error::Error) -> StoreError {
+    let answered = match error.kind() {
+        ErrorKind::InvalidArgument | ErrorKind::InvalidCommand => true,
+        // A redirection: this slot is on its way to another node, the others are where they were.
+        ErrorKind::Routing => true,
+        // The server's errors begin with a word in capitals, the client's own do not.
+        ErrorKind::Unknown => {
+            let word = error.details().split(' ').next().unwrap_or_default();
+            !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase())
+        }
+        _ => false,
+    };
+    match answered {
+        true => StoreError::Rejected { tier: "redis", reason: error.to_string() },
+        false => StoreError::unavailable("redis", error),
+    }
 }

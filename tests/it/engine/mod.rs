@@ -1,6 +1,7 @@
 //! The engine on every pair of tiers: at most one execution, every retry gets the answer.
 
 mod basics;
+mod edges;
 mod failures;
 mod operators;
 mod waiting;

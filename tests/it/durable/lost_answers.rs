@@ -1,0 +1,217 @@
+//! Answers that are lost on their way: nothing is done twice, and nothing stays behind that nobody
+//! runs. The server is behind a proxy that lets every statement through and loses its answer.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use oncegate::idempotency::decide::Asked;
+use oncegate::idempotency::{Fence, State, Token};
+use oncegate::store::StoreError;
+use oncegate::store::durable::{Claimed, DurableOptions, Right, TakeOver, Taken, Written};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use super::{
+    IN_TIME, LONG, Tier, answer, apply, claim_of, look, record, running, settled, success,
+};
+use crate::bed::{Database, identity};
+use crate::support::{FaultProxy, eventually};
+
+/// Of a caller who is to be told that the tier is down.
+pub const PATIENCE: Duration = Duration::from_millis(700);
+/// Of a caller who is to be served all the same.
+const PATIENT: Duration = Duration::from_secs(10);
+
+on_servers! {
+    a_claim_whose_connection_is_cut_before_its_answer_is_ours_or_nobodys
+    a_claim_whose_answer_never_comes_is_taken_back
+    a_claim_whose_caller_leaves_before_the_answer_is_taken_back
+    a_settlement_whose_answer_is_lost_is_stored_once
+    a_takeover_whose_answer_is_lost_is_known_as_ours
+    a_takeover_whose_connection_is_cut_before_its_answer_is_ours
+    connections_that_broke_are_replaced_unnoticed
+}
+
+/// Two instances on one database: one behind a proxy, warmed up, and one that sees it directly.
+struct Behind {
+    proxy: FaultProxy,
+    tier: Tier,
+    direct: Tier,
+}
+
+impl Behind {
+    async fn a_proxy(database: Database, patience: Duration) -> Option<Self> {
+        let mut fresh = database.fresh()?;
+        let direct = fresh.open().await;
+        let host = fresh.url.split(['@', '/']).nth(3).expect("the URL has a host");
+        let target: SocketAddr = host.parse().expect("the host is an address");
+        let proxy = FaultProxy::start(target).await;
+        fresh.url = proxy.reroute(&fresh.url);
+        let tier = fresh.open_with(with(patience)).await;
+        // Every statement is prepared, so that the next one is sent whole.
+        settled(&tier, "warm", success("up")).await;
+        let fence = running(&tier, "warmer", Duration::ZERO).await;
+        take(&tier, fence, Token::fresh()).await.expect("all is well");
+        Some(Self { proxy, tier, direct })
+    }
+
+    /// Waits until the server has done what it was asked, of which it cannot tell.
+    async fn is_written(&self, key: &str, attempt: u32) {
+        eventually("the statement is executed", IN_TIME, async || {
+            let found = look(&self.direct, key).await;
+            found.is_some_and(|found| found.record.attempt == attempt)
+        })
+        .await;
+    }
+
+    /// Resets every connection, then lets new ones through.
+    async fn cut_and_heal(&self) {
+        let mut witness = TcpStream::connect(self.proxy.addr()).await.expect("accepted");
+        self.proxy.cut();
+        let mut nothing = [0; 64];
+        while witness.read(&mut nothing).await.is_ok_and(|read| read > 0) {}
+        self.proxy.heal();
+    }
+
+    async fn is_taken_back(&self, key: &str) {
+        eventually("the claim is taken back", IN_TIME, async || {
+            look(&self.direct, key).await.is_none()
+        })
+        .await;
+        running(&self.direct, key, LONG).await;
+    }
+}
+
+pub fn with(patience: Duration) -> DurableOptions {
+    DurableOptions { patience, ..DurableOptions::default() }
+}
+
+async fn take(tier: &Tier, seen: Fence, token: Token) -> Result<Taken, StoreError> {
+    let right = Right::Due;
+    tier.take_over(TakeOver { seen, token, lease: LONG, asked: Asked::default(), right }).await
+}
+
+async fn a_claim_whose_connection_is_cut_before_its_answer_is_ours_or_nobodys(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, PATIENT).await else {
+        return;
+    };
+    for round in 0..5 {
+        let key = round.to_string();
+        running(&behind.tier, &format!("{key} before"), LONG).await;
+        let claim = claim_of(&identity(&key), LONG);
+        let fence = claim.fence;
+        behind.proxy.swallow_replies();
+        let tier = behind.tier.clone();
+        let claiming = tokio::spawn(async move { tier.claim(claim).await });
+        behind.is_written(&key, 1).await;
+        behind.cut_and_heal().await;
+        match claiming.await.expect("no claim panics") {
+            Ok(Claimed::New) => assert_eq!(record(&behind.direct, &key).await.fence(), fence),
+            Ok(Claimed::Exists(found)) => panic!("taken for somebody else's: {found:?}"),
+            Err(error) => {
+                assert!(error.is_transient(), "{error}");
+                behind.is_taken_back(&key).await;
+            }
+        }
+    }
+}
+
+async fn a_claim_whose_answer_never_comes_is_taken_back(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, PATIENCE).await else {
+        return;
+    };
+    behind.proxy.swallow_replies();
+    let claimed = behind.tier.claim(claim_of(&identity("k"), LONG)).await;
+    assert!(matches!(claimed, Err(StoreError::Unavailable { .. })), "{claimed:?}");
+    assert!(look(&behind.direct, "k").await.is_some(), "it was not even written");
+    behind.proxy.heal();
+    behind.is_taken_back("k").await;
+}
+
+async fn a_claim_whose_caller_leaves_before_the_answer_is_taken_back(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, PATIENCE).await else {
+        return;
+    };
+    behind.proxy.swallow_replies();
+    let (tier, claim) = (behind.tier.clone(), claim_of(&identity("k"), LONG));
+    let claiming = tokio::spawn(async move { tier.claim(claim).await });
+    behind.is_written("k", 1).await;
+    claiming.abort();
+    assert!(claiming.await.is_err_and(|error| error.is_cancelled()));
+    behind.proxy.heal();
+    behind.is_taken_back("k").await;
+}
+
+async fn a_settlement_whose_answer_is_lost_is_stored_once(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, PATIENCE).await else {
+        return;
+    };
+    let fence = running(&behind.tier, "k", LONG).await;
+    behind.proxy.swallow_replies();
+    let written = behind.tier.settle(fence, success("done")).await;
+    assert!(matches!(written, Err(StoreError::Unavailable { .. })), "{written:?}");
+    let stored = record(&behind.direct, "k").await;
+    assert!(matches!(&stored.state, State::Succeeded { answer: it, .. } if *it == answer("done")));
+    behind.proxy.heal();
+    eventually("the settlement is answered", IN_TIME, async || {
+        let written = behind.tier.settle(fence, success("done")).await;
+        written.is_ok_and(|written| written == Written::Applied)
+    })
+    .await;
+    assert_eq!(record(&behind.direct, "k").await, stored);
+}
+
+async fn a_takeover_whose_answer_is_lost_is_known_as_ours(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, PATIENCE).await else {
+        return;
+    };
+    let seen = running(&behind.tier, "k", Duration::ZERO).await;
+    let token = Token::fresh();
+    behind.proxy.swallow_replies();
+    let taken = take(&behind.tier, seen, token).await;
+    assert!(matches!(taken, Err(StoreError::Unavailable { .. })), "{taken:?}");
+    let taken = record(&behind.direct, "k").await;
+    assert_eq!((taken.token, taken.attempt), (token, 2), "it was not even written");
+    assert_eq!(take(&behind.direct, seen, Token::fresh()).await, Ok(Taken::Lost));
+    behind.proxy.heal();
+    let again = take(&behind.tier, seen, token).await;
+    assert_eq!(again, Ok(Taken::Won { attempt: 2 }));
+    assert_eq!(record(&behind.direct, "k").await, taken);
+}
+
+async fn a_takeover_whose_connection_is_cut_before_its_answer_is_ours(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, PATIENT).await else {
+        return;
+    };
+    let seen = running(&behind.tier, "cut", Duration::ZERO).await;
+    behind.proxy.swallow_replies();
+    let (tier, token) = (behind.tier.clone(), Token::fresh());
+    let taking = tokio::spawn(async move { take(&tier, seen, token).await });
+    behind.is_written("cut", 2).await;
+    behind.cut_and_heal().await;
+    let mut taken = taking.await.expect("no takeover panics");
+    while let Err(error) = taken {
+        // The next connection was cut as well: whoever is told so asks again.
+        assert!(error.is_transient(), "{error}");
+        taken = take(&behind.tier, seen, token).await;
+    }
+    assert_eq!(taken, Ok(Taken::Won { attempt: 2 }));
+}
+
+async fn connections_that_broke_are_replaced_unnoticed(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, PATIENT).await else {
+        return;
+    };
+    let keys: Vec<_> = (0..20).map(|n| n.to_string()).collect();
+    for round in 0..3 {
+        // As many connections as there are looks at once.
+        let looks = keys.iter().map(|key| look(&behind.tier, key));
+        futures_util::future::join_all(looks).await;
+        behind.cut_and_heal().await;
+        let key = format!("round {round}");
+        assert!(look(&behind.tier, &key).await.is_none());
+        let fence = running(&behind.tier, &key, LONG).await;
+        assert_eq!(behind.tier.renew(vec![fence], LONG).await, Ok(Vec::new()));
+        assert_eq!(apply(&behind.tier, fence, success("done")).await, Written::Applied);
+    }
+}

@@ -1,0 +1,122 @@
+//! The plans that the databases make: nothing ever reads the table of records from end to end.
+
+use oncegate::store::durable;
+
+use super::raw::Raw;
+use crate::bed::{Database, Fresh};
+
+const ROWS: u32 = 5000;
+
+pub async fn no_statement_scans_the_records(fresh: Fresh) {
+    drop(fresh.open().await);
+    let mut raw = Raw::connect(&fresh).await;
+    fill(&mut raw, fresh.database).await;
+    let (scheme, analyze, explain) = match fresh.database {
+        Database::MySql => {
+            ("mysql", "ANALYZE TABLE oncegate_records", "EXPLAIN FORMAT=TRADITIONAL")
+        }
+        Database::MariaDb => ("mysql", "ANALYZE TABLE oncegate_records", "EXPLAIN"),
+        Database::Postgres => ("postgres", "ANALYZE", "EXPLAIN"),
+        Database::Sqlite => ("sqlite", "ANALYZE", "EXPLAIN QUERY PLAN"),
+    };
+    raw.rows(analyze).await;
+    // That a scan would be noticed.
+    let all = format!("{explain} SELECT * FROM oncegate_records WHERE attempt = 7");
+    assert!(scans(fresh.database, &raw.rows(all).await), "scans are not seen");
+    let statements = durable::statements(scheme);
+    assert!(statements.len() >= 15);
+    for (name, text) in statements {
+        let text = with_literals(text, fresh.database);
+        let plan = raw.rows(format!("{explain} {text}")).await;
+        // SQLite has nothing to plan for a row of given values.
+        assert!(!plan.is_empty() || name == "audit", "{name} has no plan");
+        assert!(!scans(fresh.database, &plan), "{name} scans: {plan:#?}\n{text}");
+    }
+}
+
+fn scans(database: Database, plan: &[Vec<(String, String)>]) -> bool {
+    plan.iter().any(|row| {
+        let of =
+            |name: &str| row.iter().find(|(column, _)| column == name).map(|(_, v)| v.as_str());
+        match database {
+            // An INSERT is shown with type ALL and reads nothing.
+            Database::MySql | Database::MariaDb => {
+                let is_insert = of("select_type") == Some("INSERT");
+                !is_insert
+                    && matches!(of("table"), Some("oncegate_records" | "r"))
+                    && matches!(of("type"), Some("ALL" | "index"))
+            }
+            Database::Postgres => row[0].1.contains("Seq Scan on oncegate_records"),
+            Database::Sqlite => {
+                let detail = of("detail").unwrap_or_default();
+                detail.starts_with("SCAN oncegate_records") || detail.starts_with("SCAN r")
+            }
+        }
+    })
+}
+
+/// Mostly finished records, as in life, and some of every other state.
+async fn fill(raw: &mut Raw, database: Database) {
+    let rows: Vec<_> = (1..=ROWS)
+        .map(|n| {
+            let (state, due, expires) = match n % 40 {
+                0 => ("PROCESSING", n.to_string(), "NULL".into()),
+                1 => ("UNKNOWN", n.to_string(), "NULL".into()),
+                2 | 3 => ("FAILED", n.to_string(), (2 * n).to_string()),
+                // Far in the future: what has expired is not much at any time.
+                _ => ("SUCCEEDED", "NULL".into(), format!("{}", 4_000_000_000_000_u64 + u64::from(n))),
+            };
+            let (id, token) = (binary(n, database), binary(n + ROWS, database));
+            format!(
+                "({id}, 'tenant', 'payment', 'key {n}', '{state}', 1, {token}, {due}, {expires}, {n}, {n})"
+            )
+        })
+        .collect();
+    for rows in rows.chunks(500) {
+        raw.execute(format!(
+            "INSERT INTO oncegate_records (id, tenant, scope, idem_key, state, attempt, token, \
+             due_at, expires_at, created_at, updated_at) VALUES {}",
+            rows.join(", ")
+        ))
+        .await;
+    }
+}
+
+/// The statement with its parameters filled in, each by what stands around it.
+fn with_literals(text: &str, database: Database) -> String {
+    let mark = if database == Database::Postgres { '$' } else { '?' };
+    let mut parts = text.split(mark);
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for (n, part) in (1..).zip(parts) {
+        let after = part.trim_start_matches(|c: char| c.is_ascii_digit());
+        let before = filled.trim_end();
+        let ends = |words: &[&str]| words.iter().any(|word| before.ends_with(word));
+        let in_a_list = before
+            .rfind('(')
+            .is_some_and(|open| before[..open].ends_with(" IN ") && !before[open..].contains(')'));
+        let literal = if ends(&["idem_key ="]) {
+            format!("'key {n}'")
+        } else if ends(&["scope ="]) {
+            "'payment'".into()
+        } else if ends(&["tenant ="]) {
+            "'tenant'".into()
+        } else if in_a_list || ends(&["id =", "token =", "WHEN"]) || after.starts_with("::uuid") {
+            binary(n, database)
+        } else if ends(&["LIMIT", "+", "-", ">"]) || after.starts_with(" = 1") {
+            "1".into()
+        } else {
+            "NULL".into()
+        };
+        filled.push_str(&literal);
+        filled.push_str(after);
+    }
+    filled
+}
+
+fn binary(n: u32, database: Database) -> String {
+    match database {
+        Database::MySql | Database::MariaDb => format!("UNHEX('{n:032x}')"),
+        Database::Postgres => format!("'{n:032x}'::uuid"),
+        Database::Sqlite => format!("x'{n:032x}'"),
+    }
+}

@@ -1,0 +1,167 @@
+//! The next attempt of a record: when it may begin, and that only one begins.
+
+use std::time::Duration;
+
+use oncegate::idempotency::decide::Asked;
+use oncegate::idempotency::record::LastError;
+use oncegate::idempotency::settle::Failure;
+use oncegate::idempotency::{Fence, Settlement, State, Token};
+use oncegate::store::durable::{Right, TakeOver, Taken, Written};
+
+use super::raw::Raw;
+use super::{LONG, SHORT, Tier, answer, apply, passed, record, running, settled, success};
+use crate::bed::{Fresh, identity};
+
+const SECOND: Taken = Taken::Won { attempt: 2 };
+
+async fn take(tier: &Tier, seen: Fence, right: Right) -> (Taken, Fence) {
+    let token = Token::fresh();
+    let take = TakeOver { seen, token, lease: LONG, asked: Asked::default(), right };
+    let taken = tier.take_over(take).await.expect("a takeover is answered");
+    (taken, Fence { id: seen.id, token })
+}
+
+fn fail(then: Failure) -> Settlement {
+    let error = "refused".into();
+    Settlement::Fail { then, error, keep: LONG }
+}
+
+pub async fn a_running_lease_is_not_taken_over(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let lease = Duration::from_secs(2);
+    let owner = running(&tier, "k", lease).await;
+    let before = record(&tier, "k").await;
+    assert_eq!(take(&tier, owner, Right::Due).await.0, Taken::Lost);
+    assert_eq!(record(&tier, "k").await, before);
+    passed(&tier, "k", lease).await;
+    let (taken, new) = take(&tier, owner, Right::Due).await;
+    assert_eq!(taken, SECOND);
+    let after = record(&tier, "k").await;
+    assert_eq!((after.fence(), after.attempt), (new, 2));
+    assert_eq!(after.created_at, before.created_at);
+    assert!(after.updated_at >= before.updated_at + lease);
+    let lease_until = after.updated_at + LONG;
+    assert_eq!(after.state, State::Processing { lease_until });
+    assert_eq!(after.fingerprint, before.fingerprint);
+    assert_eq!(after.credential, before.credential);
+}
+
+pub async fn of_32_takers_through_two_instances_one_wins_and_the_old_owner_is_fenced(fresh: Fresh) {
+    let tiers = [fresh.open().await, fresh.open().await];
+    let owner = running(&tiers[0], "k", SHORT).await;
+    passed(&tiers[0], "k", SHORT).await;
+    let takers: Vec<_> = (0..32)
+        .map(|n| {
+            let tier = tiers[n % 2].clone();
+            tokio::spawn(async move { take(&tier, owner, Right::Due).await })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for taker in takers {
+        match taker.await.expect("no taker panics") {
+            (Taken::Won { attempt }, fence) => winners.push((attempt, fence)),
+            (Taken::Lost, _) => {}
+        }
+    }
+    let [(2, winner)] = winners[..] else {
+        panic!("{} of 32 won", winners.len());
+    };
+    let before = record(&tiers[0], "k").await;
+    assert_eq!((before.fence(), before.attempt), (winner, 2));
+    assert_eq!(apply(&tiers[0], owner, success("late")).await, Written::Fenced);
+    assert_eq!(record(&tiers[0], "k").await, before);
+    assert_eq!(apply(&tiers[1], winner, success("in time")).await, Written::Applied);
+}
+
+pub async fn a_takeover_and_a_completion_never_both_win(fresh: Fresh) {
+    let (one, other) = (fresh.open().await, fresh.open().await);
+    for round in 0..50 {
+        let key = round.to_string();
+        let owner = running(&one, &key, Duration::ZERO).await;
+        let taking = async {
+            if round % 2 == 0 {
+                tokio::task::yield_now().await;
+            }
+            take(&other, owner, Right::Due).await
+        };
+        let ((taken, new), written) = tokio::join!(taking, apply(&one, owner, success("done")));
+        let record = record(&one, &key).await;
+        match (taken, written) {
+            (SECOND, Written::Fenced) => {
+                assert_eq!(record.fence(), new);
+                assert!(matches!(record.state, State::Processing { .. }));
+            }
+            (Taken::Lost, Written::Applied) => {
+                assert_eq!((record.fence(), record.attempt), (owner, 1));
+                assert!(matches!(record.state, State::Succeeded { .. }));
+            }
+            both => panic!("round {round} came to {both:?}"),
+        }
+    }
+}
+
+pub async fn a_failure_is_taken_over_from_its_time_on(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let after = Duration::from_secs(2);
+    let owner = settled(&tier, "again", fail(Failure::ExecuteAgain { after })).await;
+    assert_eq!(take(&tier, owner, Right::Due).await.0, Taken::Lost);
+    let silent = Settlement::Hold { why: "silence".into(), retry_in: after };
+    let silent = settled(&tier, "unknown", silent).await;
+    assert_eq!(take(&tier, silent, Right::Due).await.0, Taken::Lost);
+    passed(&tier, "unknown", after).await;
+    assert_eq!(take(&tier, owner, Right::Due).await.0, SECOND);
+    assert_eq!(take(&tier, silent, Right::Due).await.0, SECOND);
+    // Failures that are replayed or refused are never due.
+    for (key, then) in
+        [("replay", Failure::Replay { answer: answer("no") }), ("refuse", Failure::Refuse)]
+    {
+        let owner = settled(&tier, key, fail(then)).await;
+        assert_eq!(take(&tier, owner, Right::Due).await.0, Taken::Lost);
+    }
+}
+
+pub async fn an_operator_takes_what_nobody_runs_and_nothing_else(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG };
+    for (key, ending) in [
+        ("unknown", hold),
+        ("again", fail(Failure::ExecuteAgain { after: LONG })),
+        ("replay", fail(Failure::Replay { answer: answer("no") })),
+        ("refuse", fail(Failure::Refuse)),
+    ] {
+        let owner = settled(&tier, key, ending).await;
+        assert_eq!(take(&tier, owner, Right::Operator).await.0, SECOND, "{key}");
+        assert_eq!(apply(&tier, owner, success("late")).await, Written::Fenced);
+    }
+    let owner = running(&tier, "running", LONG).await;
+    assert_eq!(take(&tier, owner, Right::Operator).await.0, Taken::Lost);
+    let owner = settled(&tier, "done", success("done")).await;
+    let before = record(&tier, "done").await;
+    assert_eq!(take(&tier, owner, Right::Operator).await.0, Taken::Lost);
+    assert_eq!(record(&tier, "done").await, before);
+    let owner = running(&tier, "abandoned", SHORT).await;
+    passed(&tier, "abandoned", SHORT).await;
+    assert_eq!(take(&tier, owner, Right::Operator).await.0, SECOND);
+}
+
+pub async fn a_takeover_clears_the_answer_and_its_expiry_and_keeps_the_error(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let failed = Settlement::Fail {
+        then: Failure::Replay { answer: answer("no") },
+        error: "refused".into(),
+        keep: SHORT,
+    };
+    let owner = settled(&tier, "k", failed).await;
+    let (taken, new) = take(&tier, owner, Right::Operator).await;
+    assert_eq!(taken, SECOND);
+    let kept = record(&tier, "k").await.last_error;
+    assert!(matches!(kept, Some(LastError { message, .. }) if message == "refused"));
+    let cleared = "SELECT idem_key FROM oncegate_records WHERE response_status IS NULL \
+         AND response_headers IS NULL AND response_body IS NULL AND expires_at IS NULL";
+    assert_eq!(Raw::connect(&fresh).await.column(cleared).await.len(), 1);
+    // What would have expired by now runs.
+    passed(&tier, "k", SHORT).await;
+    assert_eq!(tier.purge(10).await, Ok(0));
+    tier.remove_expired(&identity("k")).await.expect("answered");
+    assert_eq!(record(&tier, "k").await.fence(), new);
+}
