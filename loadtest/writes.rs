@@ -4,7 +4,8 @@
 //!     cargo bench --bench writes [-- mysql mariadb postgres sqlite]
 //!
 //! Both ways run in turns within one run, so that a noisy machine disturbs both alike; the ratio is
-//! what counts. The servers are private ones on this machine, sharing its cores.
+//! what counts. The servers are private ones on this machine, sharing its cores, with the sizes and
+//! the durability that they have by default.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -63,9 +64,19 @@ impl Bench {
     fn start(backend: &'static str) -> Option<Self> {
         let folder = scratch::folder(backend);
         let server: Option<Box<dyn DatabaseServer>> = match backend {
-            "mysql" if servers::available(Kind::MySql) => Some(Box::new(MySql::start())),
-            "mariadb" if servers::available(Kind::MariaDb) => Some(Box::new(MariaDb::start())),
-            "postgres" if servers::available(Kind::Postgres) => Some(Box::new(Postgres::start())),
+            "mysql" if servers::available(Kind::MySql) => Some(Box::new(MySql::start_with(&[
+                "--innodb-buffer-pool-size=128M",
+                "--innodb-redo-log-capacity=100M",
+            ]))),
+            "mariadb" if servers::available(Kind::MariaDb) => {
+                Some(Box::new(MariaDb::start_with(&[
+                    "--innodb-buffer-pool-size=128M",
+                    "--innodb-log-file-size=96M",
+                ])))
+            }
+            "postgres" if servers::available(Kind::Postgres) => {
+                Some(Box::new(Postgres::start_with(&["-c", "shared_buffers=128MB"])))
+            }
             "sqlite" => None,
             _ => return None,
         };

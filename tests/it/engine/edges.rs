@@ -8,7 +8,7 @@ use oncegate::store::durable::{DurableOptions, Writes};
 
 use super::on_every_pair;
 use crate::bed::{Database, Operation, Site, engine, execute, fresh_identity};
-use crate::support::servers::{self, DatabaseServer, Kind, Server};
+use crate::support::servers::{self, Kind, Server};
 use crate::support::{FaultProxy, MariaDb, eventually};
 
 on_every_pair!(

@@ -14,9 +14,18 @@ pub struct MariaDb {
 
 impl MariaDb {
     pub fn start() -> MariaDb {
+        MariaDb::start_with(&[])
+    }
+
+    /// With more arguments, which win over those that keep it small.
+    pub fn start_with(arguments: &'static [&'static str]) -> MariaDb {
         let recipe = Recipe {
             name: "mariadb",
-            command: Box::new(|folder, port| serve(&folder.join("data"), port)),
+            command: Box::new(move |folder, port| {
+                let mut command = serve(&folder.join("data"), port);
+                command.args(arguments);
+                command
+            }),
             ready: |port| wire::mysql(port, "DO 1"),
             stop_signal: libc::SIGTERM,
         };

@@ -16,9 +16,18 @@ pub struct MySql {
 
 impl MySql {
     pub fn start() -> MySql {
+        MySql::start_with(&[])
+    }
+
+    /// With more arguments, which win over those that keep it small.
+    pub fn start_with(arguments: &'static [&'static str]) -> MySql {
         let recipe = Recipe {
             name: "mysql",
-            command: Box::new(|folder, port| serve(&folder.join("data"), port)),
+            command: Box::new(move |folder, port| {
+                let mut command = serve(&folder.join("data"), port);
+                command.args(arguments);
+                command
+            }),
             ready: |port| wire::mysql(port, "DO 1"),
             stop_signal: libc::SIGTERM,
         };

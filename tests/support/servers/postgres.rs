@@ -17,9 +17,18 @@ pub struct Postgres {
 
 impl Postgres {
     pub fn start() -> Postgres {
+        Postgres::start_with(&[])
+    }
+
+    /// With more arguments, which win over those that keep it small.
+    pub fn start_with(arguments: &'static [&'static str]) -> Postgres {
         let recipe = Recipe {
             name: "postgres",
-            command: Box::new(|folder, port| serve(&folder.join("data"), port)),
+            command: Box::new(move |folder, port| {
+                let mut command = serve(&folder.join("data"), port);
+                command.args(arguments);
+                command
+            }),
             ready: |port| wire::postgres(port, "SELECT 1"),
             // The "fast" shutdown; on SIGTERM it would wait for all clients to leave.
             stop_signal: libc::SIGINT,
