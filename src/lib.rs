@@ -11,7 +11,8 @@
 //! # The layers
 //! Dependencies point down only; a test holds the folder tree to it.
 //! ```text
-//! cli            demo
+//! cli            check  demo
+//! config         flags, variables, file → one validated value, or every mistake
 //! engine         acquire → run → complete; duplicates, heartbeats, operators
 //! store          tiered: the one place that knows both tiers
 //!   durable        claims, fenced writes, group commit     mysql  postgres  sqlite
@@ -48,6 +49,7 @@
 
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod engine;
 pub mod idempotency;
 pub mod store;

@@ -10,9 +10,10 @@ const LAYERS: &[&[&str]] = &[
     &["idempotency"],
     &["store"],
     &["engine"],
+    &["config"],
     &["http"],
     &["gateway", "decision", "admin", "jobs"],
-    &["app", "config", "lifecycle"],
+    &["app", "lifecycle"],
     &["cli"],
 ];
 

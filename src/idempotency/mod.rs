@@ -1,7 +1,7 @@
 //! The pure core: what a request is, what a record says, and what follows from both.
 //!
 //! No I/O, no clock, no await in here. Everything that could make an operation run twice is decided
-//! in [`decide`] and [`settle`], where it can be read in one sitting and tested exhaustively.
+//! in [`mod@decide`] and [`mod@settle`], where it can be read in one sitting and tested exhaustively.
 
 #[cfg(test)]
 mod arbitrary;

@@ -1,0 +1,132 @@
+//! The variables that configure: `ONCEGATE_` and the path of a key, in capitals.
+//!
+//! The only place that asks the process for its environment. A variable that nothing reads is a
+//! mistake like an unknown key, with one exception: a cluster that runs a service of our name puts
+//! its addresses into every pod under names that start like ours.
+
+use std::collections::BTreeMap;
+
+use super::mistakes::{Mistake, Origin, Wrong, nearest};
+
+const PREFIX: &str = "ONCEGATE_";
+pub(super) const CONFIG: &str = "ONCEGATE_CONFIG";
+
+/// Variables whose names start with `ONCEGATE_`; an empty one counts as not set.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    pub fn of_process() -> Self {
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// What is set and means nothing.
+    pub(super) fn unknown(&self, known: &[String]) -> Vec<Mistake> {
+        let unknown = self.0.iter().filter(|(name, value)| {
+            !known.contains(name) && *name != CONFIG && !is_elsewheres(name, value)
+        });
+        let mistake = |name: &String| {
+            let wrong = Wrong::new("unknown variable");
+            let wrong = match nearest(name, known.iter().map(String::as_str)) {
+                Some(near) => wrong.hint(format!("did you mean {near}?")),
+                None => wrong,
+            };
+            wrong.about(String::new(), &Origin::Variable(name.clone()))
+        };
+        unknown.map(|(name, _)| mistake(name)).collect()
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        let ours = variables
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .filter(|(name, value)| name.starts_with(PREFIX) && !value.is_empty());
+        Self(ours.collect())
+    }
+}
+
+/// `section.key` as a variable; the URLs of the tiers have a short name as well.
+pub(super) fn names(section: &str, key: &str) -> Vec<String> {
+    let section = section.to_ascii_uppercase();
+    let long = match section.as_str() {
+        "" => format!("{PREFIX}{}", key.to_ascii_uppercase()),
+        _ => format!("{PREFIX}{section}_{}", key.to_ascii_uppercase()),
+    };
+    match key {
+        "url" => vec![format!("{PREFIX}{section}"), long],
+        _ => vec![long],
+    }
+}
+
+/// Kubernetes' service links (`ONCEGATE_SERVICE_HOST`, `ONCEGATE_PORT_8080_TCP_ADDR`, …), also of
+/// services such as `oncegate-admin`, and the variables of our own test command.
+fn is_elsewheres(name: &str, value: &str) -> bool {
+    let transports = ["tcp", "udp", "sctp"];
+    let numbered = name.split_once("_PORT_").is_some_and(|(_, behind)| {
+        behind.starts_with(|c: char| c.is_ascii_digit())
+            && transports.iter().any(|transport| behind.contains(&transport.to_ascii_uppercase()))
+    });
+    name.ends_with("_SERVICE_HOST")
+        || name.ends_with("_SERVICE_PORT")
+        || name.contains("_SERVICE_PORT_")
+        || name.ends_with("_PORT")
+            && transports.iter().any(|transport| value.starts_with(transport))
+        || numbered
+        || name.starts_with("ONCEGATE_TEST_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_of_our_name_in_the_cluster_is_no_mistake() {
+        let environment = Environment::from_iter([
+            ("ONCEGATE_SERVICE_HOST", "10.0.0.1"),
+            ("ONCEGATE_SERVICE_PORT", "8080"),
+            ("ONCEGATE_SERVICE_PORT_HTTP", "8080"),
+            ("ONCEGATE_PORT", "tcp://10.0.0.1:8080"),
+            ("ONCEGATE_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+            ("ONCEGATE_PORT_8080_TCP_PROTO", "tcp"),
+            ("ONCEGATE_PORT_8080_TCP_PORT", "8080"),
+            ("ONCEGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+            ("ONCEGATE_ADMIN_SERVICE_HOST", "10.0.0.2"),
+            ("ONCEGATE_ADMIN_PORT", "tcp://10.0.0.2:8081"),
+            ("ONCEGATE_ADMIN_PORT_8081_TCP_ADDR", "10.0.0.2"),
+        ]);
+        assert_eq!(environment.unknown(&[]), []);
+    }
+
+    #[test]
+    fn a_variable_that_nothing_reads_is_named_with_the_nearest_known_one() {
+        let environment = Environment::from_iter([
+            ("ONCEGATE_UPSTREM", "http://a"),
+            ("ONCEGATE_PORT", "8080"),
+            ("ONCEGATE_EMPTY", ""),
+            ("PATH", "/bin"),
+        ]);
+        let known = names("", "upstream");
+        let shown: Vec<_> = environment.unknown(&known).iter().map(Mistake::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "ONCEGATE_PORT: unknown variable",
+                "ONCEGATE_UPSTREM: unknown variable; did you mean ONCEGATE_UPSTREAM?"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_variable_is_named_by_the_path_of_its_key() {
+        assert_eq!(names("", "shutdown_grace"), ["ONCEGATE_SHUTDOWN_GRACE"]);
+        assert_eq!(names("admin", "show_bodies"), ["ONCEGATE_ADMIN_SHOW_BODIES"]);
+        assert_eq!(names("fast", "url"), ["ONCEGATE_FAST", "ONCEGATE_FAST_URL"]);
+    }
+}
