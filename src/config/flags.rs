@@ -8,23 +8,23 @@ use clap::Args;
 
 #[derive(Args, Clone, Default)]
 pub struct Flags {
-    /// The configuration file [environment: ONCEGATE_CONFIG]
+    /// The configuration file (`ONCEGATE_CONFIG`)
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The API behind the gateway; several addresses of it with commas [ONCEGATE_UPSTREAM]
+    /// The API behind the gateway; several addresses of it with commas (`ONCEGATE_UPSTREAM`)
     #[arg(long, value_name = "URL")]
     pub upstream: Option<String>,
-    /// Where clients connect; 127.0.0.1:8080 if not set [ONCEGATE_LISTEN]
+    /// Where clients connect; 127.0.0.1:8080 if not set (`ONCEGATE_LISTEN`)
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Where the admin API and the console are; 127.0.0.1:8081 if not set [ONCEGATE_ADMIN_LISTEN]
+    /// Where the admin API and the console are; 127.0.0.1:8081 if not set (`ONCEGATE_ADMIN_LISTEN`)
     #[arg(long, value_name = "ADDR")]
     pub admin_listen: Option<String>,
-    /// mysql://, postgres:// or sqlite://; sqlite://oncegate.db if not set [ONCEGATE_DURABLE]
+    /// mysql://, postgres:// or sqlite://; sqlite://oncegate.db if not set (`ONCEGATE_DURABLE`)
     #[arg(long, value_name = "URL")]
     pub durable: Option<String>,
     /// redis://, rediss://, redis-cluster://, redis-sentinel://, memory: or none; memory: if not
-    /// set [ONCEGATE_FAST]
+    /// set (`ONCEGATE_FAST`)
     #[arg(long, value_name = "URL")]
     pub fast: Option<String>,
     /// What the admin listener asks for; other users of this machine can see it here, so rather
