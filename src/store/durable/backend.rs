@@ -360,6 +360,35 @@ macro_rules! shared_operations {
 }
 pub(super) use shared_operations;
 
+/// Endings as a list of rows, for databases that can update from one.
+macro_rules! settle_of_rows {
+    ($texts:ident) => {
+        async fn settle(
+            &self,
+            conn: &mut Connection<Self>,
+            rows: &[SettleRow<'_>],
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let mut query = sqlx::query($texts.exactly(rows.len()));
+            for row in rows {
+                query = query
+                    .bind(row.fence.id.0)
+                    .bind(row.fence.token.0)
+                    .bind(row.state)
+                    .bind(row.due_in)
+                    .bind(row.keep)
+                    .bind(row.status)
+                    .bind(row.headers)
+                    .bind(row.body)
+                    .bind(row.result_ref)
+                    .bind(row.error);
+            }
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+    };
+}
+pub(super) use settle_of_rows;
+
 /// What `shared_operations!` needs in scope.
 pub mod operations {
     pub use std::time::Duration;
@@ -369,8 +398,8 @@ pub mod operations {
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, NewClaim, Right, TakeOver};
-    pub(in super::super) use super::shared_operations;
     pub use super::{Backend, Connection, Outcome, Removal, SettleRow};
+    pub(in super::super) use super::{settle_of_rows, shared_operations};
     pub use crate::clock::millis;
     pub use crate::idempotency::{Fence, Identity};
 }

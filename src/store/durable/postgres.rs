@@ -67,24 +67,7 @@ impl Backend for PostgresBackend {
         connection::own_history(&mut migrations).run(&self.pool).await
     }
 
-    async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {
-        let mut query = sqlx::query(SETTLE.exactly(rows.len()));
-        for row in rows {
-            query = query
-                .bind(row.fence.id.0)
-                .bind(row.fence.token.0)
-                .bind(row.state)
-                .bind(row.due_in)
-                .bind(row.keep)
-                .bind(row.status)
-                .bind(row.headers)
-                .bind(row.body)
-                .bind(row.result_ref)
-                .bind(row.error);
-        }
-        Ok(query.execute(conn).await?.rows_affected())
-    }
-
+    settle_of_rows!(SETTLE);
     shared_operations!(SQL, std::convert::identity::<&str>);
 }
 

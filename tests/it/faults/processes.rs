@@ -53,6 +53,19 @@ impl Site {
         Engine::start(command)
     }
 
+    /// An engine that runs it once the lease of the one before is over.
+    async fn takes_over(&self) -> Engine {
+        let mut second = None;
+        eventually("the lease is over and another takes it", SOON, async || {
+            let mut engine = self.engine("retry", 1000);
+            let runs = engine.line() == "running";
+            second = Some(engine);
+            runs
+        })
+        .await;
+        second.expect("it runs")
+    }
+
     fn executions(&self) -> u64 {
         std::fs::metadata(&self.executions).map_or(0, |file| file.len())
     }
@@ -136,15 +149,7 @@ async fn killed_in_mid_run_it_runs_again_where_the_operator_said_so() {
     let mut first = site.engine("retry", 1000);
     assert_eq!(first.line(), "running");
     first.signal(libc::SIGKILL);
-    let mut second = None;
-    eventually("the lease is over and it runs again", SOON, async || {
-        let mut engine = site.engine("retry", 1000);
-        let runs = engine.line() == "running";
-        second = Some(engine);
-        runs
-    })
-    .await;
-    let mut second = second.expect("it runs");
+    let mut second = site.takes_over().await;
     second.finish();
     assert_eq!(second.line(), "Ok(Executed(2))");
     assert_eq!(site.engine("retry", 1000).line(), "Ok(Replayed(2))");
@@ -159,15 +164,7 @@ async fn stopped_past_its_lease_it_wakes_up_fenced() {
     let mut stalled = site.engine("retry", 1000);
     assert_eq!(stalled.line(), "running");
     stalled.signal(libc::SIGSTOP);
-    let mut second = None;
-    eventually("the lease is over and another takes it", SOON, async || {
-        let mut engine = site.engine("retry", 1000);
-        let runs = engine.line() == "running";
-        second = Some(engine);
-        runs
-    })
-    .await;
-    let mut second = second.expect("it runs");
+    let mut second = site.takes_over().await;
     stalled.finish();
     stalled.signal(libc::SIGCONT);
     assert_eq!(stalled.line(), "Err(Superseded)");
