@@ -28,8 +28,8 @@ pub use request::Request;
 pub use settling::Settled;
 
 use crate::clock;
-use crate::idempotency::decide::{differs, replay};
-use crate::idempotency::{Decision, IdentityDigest, Refusal, Snapshot};
+use crate::idempotency::decide::differs;
+use crate::idempotency::{IdentityDigest, Refusal, Snapshot};
 use crate::store::fast::{FastTier, Push};
 use crate::store::tiered::{Look, Step};
 use crate::store::{StoreError, Tiered};
@@ -120,7 +120,12 @@ impl Engine {
                 Entry::Present(mut flight) => {
                     let phase = flight.borrow_and_update().clone();
                     match phase {
-                        Phase::Asking => drop(flight.changed().await),
+                        Phase::Asking => {
+                            drop(flight.changed().await);
+                            if let Phase::Failed(error) = &*flight.borrow() {
+                                return Err(error.clone());
+                            }
+                        }
                         Phase::Running { fingerprint } => {
                             if differs(fingerprint, request.asked.fingerprint) {
                                 return Ok(Acquired::Refuse(Refusal::KeyReused));
@@ -149,14 +154,9 @@ impl Engine {
     fn known_answer(&self, request: &Request) -> Option<Acquired> {
         let held = self.shared.answers.get(request.identity.digest())?;
         let finished = &held.finished;
-        if differs(finished.fingerprint, request.asked.fingerprint) {
-            return Some(Acquired::Refuse(Refusal::KeyReused));
-        }
-        let decision =
-            replay(finished.credential, &finished.answer, &request.asked, &request.policy);
-        Some(match decision {
-            Decision::Refuse(refusal) => Acquired::Refuse(refusal),
-            _ => replayed(finished.answer.clone(), Tier::Local),
+        Some(match finished.refusal(&request.asked, &request.policy) {
+            Some(refusal) => Acquired::Refuse(refusal),
+            None => replayed(finished.answer.clone(), Tier::Local),
         })
     }
 

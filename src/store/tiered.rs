@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock::{self, Timestamp};
-use crate::idempotency::decide::{Asked, differs, replay};
+use crate::idempotency::decide::{Asked, differs};
 use crate::idempotency::record::AfterFailure;
 use crate::idempotency::settle::Earlier;
 use crate::idempotency::{
@@ -397,12 +397,9 @@ fn heard<T>(operation: &'static str, result: Result<T, StoreError>) -> Option<T>
 }
 
 fn from_fast(finished: Finished, asked: &Asked, policy: &Policy) -> Step {
-    if differs(finished.fingerprint, asked.fingerprint) {
-        return Step::Refuse(Refusal::KeyReused);
-    }
-    match replay(finished.credential, &finished.answer, asked, policy) {
-        Decision::Refuse(refusal) => Step::Refuse(refusal),
-        _ => Step::Replay(Held { finished, until: None }, Tier::Fast),
+    match finished.refusal(asked, policy) {
+        Some(refusal) => Step::Refuse(refusal),
+        None => Step::Replay(Held { finished, until: None }, Tier::Fast),
     }
 }
 

@@ -11,6 +11,7 @@ use oncegate::store::fast::memory::Memory;
 use oncegate::store::tiered::FastSettings;
 use oncegate::store::{FastTier, Tiered, fast};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::support::servers::{self, DatabaseServer, Kind, Server};
 use crate::support::{eventually, scratch, shared};
@@ -255,4 +256,14 @@ pub async fn execute(
 ) -> Result<Outcome<usize>, ExecuteError<String>> {
     let operation = operation.clone();
     engine.execute(request, move || operation.run()).await
+}
+
+/// Runs the operation through an engine in a task of its own.
+pub fn begin(
+    engine: &Engine,
+    request: &Request,
+    operation: &Operation,
+) -> JoinHandle<Result<Outcome<usize>, ExecuteError<String>>> {
+    let (engine, request, operation) = (engine.clone(), request.clone(), operation.clone());
+    tokio::spawn(async move { execute(&engine, request, &operation).await })
 }

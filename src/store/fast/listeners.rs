@@ -9,12 +9,9 @@ use crate::idempotency::IdentityDigest;
 pub struct Listeners(Mutex<HashMap<IdentityDigest, usize>>);
 
 impl Listeners {
-    /// True for the first one.
-    pub fn add(&self, identity: &IdentityDigest) -> bool {
+    pub fn add(&self, identity: &IdentityDigest) {
         let mut all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let count = all.entry(*identity).or_default();
-        *count += 1;
-        *count == 1
+        *all.entry(*identity).or_default() += 1;
     }
 
     /// True for the last one.

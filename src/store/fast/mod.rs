@@ -16,7 +16,10 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
-use crate::idempotency::{Credential, Fingerprint, IdentityDigest, Snapshot, Token};
+use crate::idempotency::decide::{Asked, differs, replay};
+use crate::idempotency::{
+    Credential, Decision, Fingerprint, IdentityDigest, Policy, Refusal, Snapshot, Token,
+};
 use crate::store::StoreError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +43,19 @@ pub struct Finished {
     pub fingerprint: Option<Fingerprint>,
     pub credential: Option<Credential>,
     pub answer: Snapshot,
+}
+
+impl Finished {
+    /// Why it does not go to this request; None: it does.
+    pub fn refusal(&self, asked: &Asked, policy: &Policy) -> Option<Refusal> {
+        if differs(self.fingerprint, asked.fingerprint) {
+            return Some(Refusal::KeyReused);
+        }
+        match replay(self.credential, &self.answer, asked, policy) {
+            Decision::Refuse(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]

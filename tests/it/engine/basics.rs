@@ -6,7 +6,7 @@ use oncegate::engine::{ExecuteError, Outcome, Request};
 use oncegate::idempotency::Fingerprint;
 
 use super::on_every_pair;
-use crate::bed::{Operation, Site, execute, fresh_identity, identity_of};
+use crate::bed::{Operation, Site, begin, execute, fresh_identity, identity_of};
 use crate::support::eventually;
 
 on_every_pair!(
@@ -65,10 +65,7 @@ async fn another_fingerprint_is_a_mismatch_while_it_runs_and_after(site: Site) {
     let identity = fresh_identity();
     let request = Request::new(identity.clone()).fingerprint(Fingerprint::of_text("100 EUR"));
     let different = Request::new(identity).fingerprint(Fingerprint::of_text("999 EUR"));
-    let call = {
-        let (engine, request, operation) = (one.clone(), request.clone(), operation.clone());
-        tokio::spawn(async move { execute(&engine, request, &operation).await })
-    };
+    let call = begin(&one, &request, &operation);
     operation.begun(1).await;
     for engine in [&one, &other] {
         let refused = execute(engine, different.clone(), &operation).await;

@@ -7,7 +7,7 @@ use oncegate::idempotency::{Credential, Policy, Refusal, ReplayTo, Snapshot, Whe
 use oncegate::store::durable::{DurableOptions, Writes};
 
 use super::on_every_pair;
-use crate::bed::{Database, Operation, Site, engine, execute, fresh_identity};
+use crate::bed::{Database, Operation, Site, begin, engine, execute, fresh_identity};
 use crate::support::servers::{self, Kind, Server};
 use crate::support::{FaultProxy, MariaDb, eventually};
 
@@ -173,16 +173,17 @@ async fn duplicates_that_meet_a_hanging_database_are_told_together() {
     let began = oncegate::clock::now();
     let calls: Vec<_> = (0..20)
         .map(|_| {
-            let (engine, request, operation) = (engine.clone(), request.clone(), operation.clone());
-            tokio::spawn(async move { execute(&engine, request, &operation).await })
+            let call = begin(&engine, &request, &operation);
+            tokio::spawn(async move { (call.await.expect("no panic"), began.elapsed()) })
         })
         .collect();
     let mut waits = Vec::new();
     for call in calls {
-        let refused = call.await.expect("no panic");
+        let (refused, wait) = call.await.expect("no panic");
         assert!(matches!(refused, Err(ExecuteError::Store(_))), "{refused:?}");
-        waits.push(began.elapsed());
+        waits.push(wait);
     }
+    waits.sort();
     assert!(waits[19] < waits[0] * 4, "one after the other: {waits:?}");
     assert_eq!(operation.runs(), 1);
 }

@@ -6,7 +6,7 @@ use oncegate::engine::{Acquired, Outcome, Request};
 use oncegate::idempotency::{Policy, Refusal, WhenUnknown};
 
 use super::on_every_pair;
-use crate::bed::{Operation, Site, execute, fresh_identity};
+use crate::bed::{Operation, Site, begin, execute, fresh_identity};
 use crate::support::eventually;
 
 on_every_pair!(
@@ -21,10 +21,7 @@ async fn a_duplicate_that_does_not_wait_is_told_that_it_runs(site: Site) {
     let (one, other) = (site.engine().await, site.engine().await);
     let operation = Operation::held();
     let request = Request::new(fresh_identity());
-    let call = {
-        let (engine, request, operation) = (one.clone(), request.clone(), operation.clone());
-        tokio::spawn(async move { execute(&engine, request, &operation).await })
-    };
+    let call = begin(&one, &request, &operation);
     operation.begun(1).await;
     for engine in [&one, &other] {
         let duplicate = execute(engine, request.clone(), &operation).await.expect("an answer");
@@ -59,10 +56,7 @@ async fn a_wait_that_runs_out_says_in_progress(site: Site) {
     let (one, other) = (site.engine().await, site.engine().await);
     let operation = Operation::held();
     let request = Request::new(fresh_identity()).wait(Duration::from_millis(300));
-    let call = {
-        let (engine, request, operation) = (one.clone(), request.clone(), operation.clone());
-        tokio::spawn(async move { execute(&engine, request, &operation).await })
-    };
+    let call = begin(&one, &request, &operation);
     operation.begun(1).await;
     for engine in [&one, &other] {
         let duplicate = execute(engine, request.clone(), &operation).await.expect("an answer");

@@ -6,7 +6,7 @@ use oncegate::engine::{Engine, ExecuteError, Outcome, Request};
 use oncegate::store::StoreError;
 use oncegate::store::durable::{self, DurableOptions};
 
-use crate::bed::{Operation, engine, execute, fresh_identity};
+use crate::bed::{Operation, begin, engine, execute, fresh_identity};
 use crate::support::servers::{self, DatabaseServer, Kind, Server};
 use crate::support::{FaultProxy, MySql, Postgres, Redis, eventually};
 
@@ -60,10 +60,7 @@ async fn an_answer_survives(
     let [one, other] = &site.engines;
     let operation = Operation::held();
     let request = Request::new(fresh_identity());
-    let call = {
-        let (engine, request, operation) = (one.clone(), request.clone(), operation.clone());
-        tokio::spawn(async move { execute(&engine, request, &operation).await })
-    };
+    let call = begin(one, &request, &operation);
     operation.begun(1).await;
     away(&site).await;
 
@@ -148,10 +145,7 @@ async fn an_answer_lost_on_its_way_back_from_the_database_is_not_a_second_execut
     let [one, other] = &site.engines;
     let operation = Operation::held();
     let request = Request::new(fresh_identity()).wait(SOON);
-    let call = {
-        let (engine, request, operation) = (one.clone(), request.clone(), operation.clone());
-        tokio::spawn(async move { execute(&engine, request, &operation).await })
-    };
+    let call = begin(one, &request, &operation);
     operation.begun(1).await;
     // The completion arrives and is written; that it was is never heard.
     site.proxy.swallow_replies();

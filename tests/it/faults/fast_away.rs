@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use oncegate::engine::{Engine, Outcome, Request};
 
-use crate::bed::{Database, Fresh, Operation, engine, execute, fresh_identity};
+use crate::bed::{Database, Fresh, Operation, begin, engine, execute, fresh_identity};
 use crate::support::servers::{self, Kind, Server};
 use crate::support::{FaultProxy, Redis, eventually};
 
@@ -41,10 +41,7 @@ async fn one_execution_whatever_happens(
 
     let operation = Operation::held();
     let request = Request::new(fresh_identity());
-    let call = {
-        let (engine, request, operation) = (one.clone(), request.clone(), operation.clone());
-        tokio::spawn(async move { execute(&engine, request, &operation).await })
-    };
+    let call = begin(one, &request, &operation);
     operation.begun(1).await;
     break_it(&site).await;
     for engine in [one, other, one, other] {
