@@ -47,11 +47,16 @@
 //! # async fn charge_the_card() -> Result<String, std::io::Error> { Ok("ch_1".into()) }
 //! ```
 
+pub mod admin;
+pub mod app;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod decision;
 pub mod engine;
+pub mod gateway;
 pub mod http;
 pub mod idempotency;
+pub mod lifecycle;
 pub mod store;
 pub mod telemetry;

@@ -2,6 +2,8 @@
 
 mod check;
 mod demo;
+mod migrate;
+mod serve;
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -22,26 +24,40 @@ struct Arguments {
 enum Command {
     /// Show what it does, on a payment that must not happen twice; needs no set-up.
     Demo,
+    /// Run the gateway.
+    Serve(Flags),
     /// Print the configuration in force, secrets masked, or every mistake in it.
     Check(Flags),
+    /// Create the durable tier's tables, or bring them up to date.
+    Migrate(Flags),
 }
 
 pub fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     crate::telemetry::logs::start();
     match command {
-        Command::Demo => finish(demo::run()),
+        Command::Demo => finish(async { succeed(demo::run().await) }),
+        Command::Serve(flags) => finish(serve::run(&flags)),
         Command::Check(flags) => check::run(&flags),
+        Command::Migrate(flags) => finish(migrate::run(&flags)),
     }
 }
 
 /// Runs a command that needs threads.
-fn finish<E: Display>(command: impl Future<Output = Result<(), E>>) -> ExitCode {
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("no threads could be started: {error}")),
-    };
-    match runtime.block_on(command) {
+fn finish(command: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => {
+            let code = runtime.block_on(command);
+            // Nothing that is still busy there keeps the process.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => fail(&format!("no threads could be started: {error}")),
+    }
+}
+
+fn succeed<E: Display>(result: Result<(), E>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }

@@ -1,6 +1,12 @@
 //! Every metric name, in one place.
+//!
+//! What the hot path counts is looked up once, at the start or with a route's first request, and
+//! kept as a handle: the registry is not asked again.
 
-use metrics::counter;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 /// Where an answer, or an error, came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +26,104 @@ impl Tier {
     }
 }
 
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Executed,
+    Replayed,
+    InProgress,
+    Mismatch,
+    Failed,
+    Unknown,
+    Rejected,
+    Bypassed,
+    Untouched,
+}
+
+impl Outcome {
+    const ALL: [Self; 9] = [
+        Self::Executed,
+        Self::Replayed,
+        Self::InProgress,
+        Self::Mismatch,
+        Self::Failed,
+        Self::Unknown,
+        Self::Rejected,
+        Self::Bypassed,
+        Self::Untouched,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Executed => "executed",
+            Self::Replayed => "replayed",
+            Self::InProgress => "in_progress",
+            Self::Mismatch => "mismatch",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+            Self::Rejected => "rejected",
+            Self::Bypassed => "bypassed",
+            Self::Untouched => "untouched",
+        }
+    }
+}
+
+/// The handles of one route, known by its path.
+pub struct RouteMetrics {
+    requests: [(Counter, Histogram); Outcome::ALL.len()],
+    conflicts_in_progress: Counter,
+    conflicts_mismatch: Counter,
+    upstream: Histogram,
+    rate_limited: Counter,
+}
+
+impl RouteMetrics {
+    pub fn new(route: &str) -> Self {
+        let label = || route.to_owned();
+        let conflicts =
+            |kind| counter!("oncegate_conflicts_total", "route" => label(), "kind" => kind);
+        Self {
+            requests: Outcome::ALL.map(|outcome| {
+                let outcome = outcome.as_str();
+                (
+                    counter!("oncegate_requests_total", "route" => label(), "outcome" => outcome),
+                    histogram!("oncegate_request_duration_seconds",
+                        "route" => label(), "outcome" => outcome),
+                )
+            }),
+            conflicts_in_progress: conflicts("in_progress"),
+            conflicts_mismatch: conflicts("mismatch"),
+            upstream: histogram!("oncegate_upstream_duration_seconds", "route" => label()),
+            rate_limited: counter!("oncegate_rate_limited_total", "route" => label()),
+        }
+    }
+
+    pub fn request(&self, outcome: Outcome, took: Duration) {
+        let (requests, duration) = &self.requests[outcome as usize];
+        requests.increment(1);
+        duration.record(took);
+        match outcome {
+            Outcome::InProgress => self.conflicts_in_progress.increment(1),
+            Outcome::Mismatch => self.conflicts_mismatch.increment(1),
+            _ => {}
+        }
+    }
+
+    pub fn upstream(&self, took: Duration) {
+        self.upstream.record(took);
+    }
+
+    pub fn rate_limited(&self) {
+        self.rate_limited.increment(1);
+    }
+}
+
 pub fn replay(tier: Tier) {
-    counter!("oncegate_replays_total", "tier" => tier.as_str()).increment(1);
+    static REPLAYS: LazyLock<[Counter; 3]> = LazyLock::new(|| {
+        [Tier::Local, Tier::Fast, Tier::Durable]
+            .map(|tier| counter!("oncegate_replays_total", "tier" => tier.as_str()))
+    });
+    REPLAYS[tier as usize].increment(1);
 }
 
 pub fn tier_error(tier: Tier, operation: &'static str) {
@@ -34,4 +136,14 @@ pub fn fenced_write() {
 
 pub fn leases_lost(count: usize) {
     counter!("oncegate_leases_lost_total").increment(count as u64);
+}
+
+pub fn in_flight(requests: usize) {
+    static IN_FLIGHT: LazyLock<Gauge> = LazyLock::new(|| gauge!("oncegate_in_flight_requests"));
+    IN_FLIGHT.set(requests as f64);
+}
+
+pub fn upstream_connections(idle: usize, in_use: usize) {
+    gauge!("oncegate_upstream_connections", "state" => "idle").set(idle as f64);
+    gauge!("oncegate_upstream_connections", "state" => "in_use").set(in_use as f64);
 }

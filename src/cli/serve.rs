@@ -1,0 +1,30 @@
+//! `oncegate serve`: the gateway.
+
+use std::process::ExitCode;
+
+use super::{check, fail};
+use crate::app::App;
+use crate::config::{Config, Flags};
+use crate::lifecycle::{self, Signals};
+
+pub async fn run(flags: &Flags) -> ExitCode {
+    let config = match Config::load(flags) {
+        Ok(config) => config,
+        Err(mistakes) => return check::complain(&mistakes),
+    };
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => return fail(&format!("signals cannot be heard: {error}")),
+    };
+    let started = tokio::select! {
+        started = App::start(config) => started,
+        () = signals.stop_asked() => return fail("stopped before it began"),
+    };
+    match started {
+        Ok(app) => {
+            eprintln!("oncegate: {app}");
+            lifecycle::run(app, signals, flags).await
+        }
+        Err(error) => fail(&error.to_string()),
+    }
+}

@@ -1,0 +1,222 @@
+//! One execution: send it, see what comes of it, write that down, and only then answer.
+//!
+//! It runs in a task of its own and to its end, whether or not its client waits. Each way out of
+//! here ends the claim in a named way: nothing was sent, it was answered, or nobody knows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TE, UPGRADE};
+use http::request::Parts;
+use http::response::Parts as ResponseParts;
+use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use tokio::time::timeout;
+
+use super::Front;
+use super::forward::{IDEMPOTENCY_ATTEMPT, IDEMPOTENCY_SCOPE, outgoing};
+use super::identify::IDEMPOTENCY_KEY;
+use super::limits::Slot;
+use super::read::{self, Collected};
+use super::rejection::Rejection;
+use super::reply::Reply;
+use super::rules::Routed;
+use super::snapshot::{self, Judgement, judge};
+use super::untouched::Counted;
+use super::upstream::{Answer, SendError};
+use crate::clock;
+use crate::config::Route;
+use crate::engine::{Claim, Settled, StillOurs};
+use crate::http::Body;
+use crate::http::server::Peer;
+use crate::idempotency::{Ending, Key, Refusal};
+use crate::telemetry::metrics::Outcome;
+pub struct Execution {
+    pub front: Front,
+    pub routed: Arc<Routed>,
+    pub claim: Claim,
+    pub head: Parts,
+    pub body: Bytes,
+    pub key: Key,
+    pub peer: Peer,
+    pub slot: Slot,
+}
+
+/// An answer, as far as it was read.
+struct Received {
+    head: ResponseParts,
+    body: Collected,
+    rest: Answer,
+}
+
+/// Why there is no answer.
+enum Lost {
+    /// Nothing was sent.
+    NotSent(Rejection, String),
+    /// It may have been executed.
+    Unknown(Rejection, String),
+}
+
+impl Execution {
+    pub async fn run(mut self) -> Reply {
+        match self.claim.confirm().await {
+            Ok(StillOurs::Yes) => {}
+            Ok(StillOurs::No) => {
+                self.claim.release_later("it came too late");
+                return Reply::rejected(Rejection::Superseded);
+            }
+            Err(_) => {
+                self.claim.release_later("the durable tier could not confirm it");
+                return Reply::rejected(Rejection::StoreUnavailable);
+            }
+        }
+        let request = match self.request() {
+            Ok(request) => request,
+            Err(rejection) => {
+                self.claim.release("the request is malformed").await;
+                return Reply::rejected(rejection);
+            }
+        };
+        let began = clock::now();
+        let received = self.receive(request).await;
+        self.routed.destination.metrics.upstream(began.elapsed());
+        match received {
+            Ok(received) => self.record(received).await,
+            Err(Lost::NotSent(rejection, why)) => {
+                self.claim.release(why).await;
+                Reply::rejected(rejection)
+            }
+            Err(Lost::Unknown(rejection, why)) => {
+                self.claim.unknown(why).await;
+                Reply::rejected(rejection)
+            }
+        }
+    }
+
+    fn request(&mut self) -> Result<Request<Body>, Rejection> {
+        let mut head = std::mem::replace(&mut self.head, Request::new(()).into_parts().0);
+        outgoing(&mut head, self.peer, &self.routed.destination.own_host)?;
+        head.extensions = Extensions::new();
+        let headers = &mut head.headers;
+        // The body is here: nobody has to ask for it any more.
+        headers.remove(EXPECT);
+        // Nor is there a way for trailers or another protocol into a snapshot.
+        for name in [CONNECTION, UPGRADE, TE] {
+            headers.remove(name);
+        }
+        if let Ok(scope) = HeaderValue::from_str(self.routed.route.scope.as_str()) {
+            headers.insert(IDEMPOTENCY_SCOPE, scope);
+        }
+        headers.insert(IDEMPOTENCY_ATTEMPT, HeaderValue::from(self.claim.attempt()));
+        // A key that was found elsewhere goes on with the request, for upstreams that pass it on.
+        if !headers.contains_key(IDEMPOTENCY_KEY)
+            && let Ok(key) = HeaderValue::from_str(self.key.as_str())
+        {
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        Ok(Request::from_parts(head, Body::from(self.body.clone())))
+    }
+
+    async fn receive(&self, request: Request<Body>) -> Result<Received, Lost> {
+        let route = &self.routed.route;
+        let answer = async {
+            let upstream = &self.routed.destination.upstream;
+            let response = upstream.send(self.front.thread, request).await.map_err(lost)?;
+            let (head, mut rest) = response.into_parts();
+            let body = read::collect(&mut rest, route.snapshot_max_bytes).await;
+            let body = body.map_err(|_| {
+                Lost::Unknown(
+                    Rejection::UpstreamBrokeOff,
+                    format!("the API answered {} and broke off", head.status.as_u16()),
+                )
+            })?;
+            Ok(Received { head, body, rest })
+        };
+        timeout(route.timeout, answer).await.unwrap_or_else(|_| {
+            let why = format!("the API did not answer within {:?}", route.timeout);
+            Err(Lost::Unknown(Rejection::UpstreamTimeout, why))
+        })
+    }
+
+    /// Stores what was received; the client gets it afterwards.
+    async fn record(self, received: Received) -> Reply {
+        let Received { mut head, body, rest } = received;
+        let route = &self.routed.route;
+        let length = head.headers.remove(CONTENT_LENGTH);
+        snapshot::clean(&mut head.headers);
+        let stored = match &body {
+            Collected::Whole(body) => Some(body),
+            Collected::TooLong(_) => None,
+        };
+        let judgement = judge(head.status, route);
+        let ending = ending(head.status, &head.headers, stored, route);
+        if let (None, Some(length)) = (stored, length) {
+            head.headers.insert(CONTENT_LENGTH, length);
+        }
+        match self.claim.end(ending).await {
+            Settled::Stored => answered(head, body, rest, judgement, self.slot),
+            Settled::Fenced => Reply::rejected(Rejection::Superseded),
+            Settled::NotStored => {
+                let refusal = Refusal::OutcomeUnknown { retry_after: None };
+                Reply::rejected(Rejection::Refused(refusal, StatusCode::CONFLICT))
+            }
+        }
+    }
+}
+
+/// What an answer means for the record. No body: it was too long.
+pub fn ending(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Option<&Bytes>,
+    route: &Route,
+) -> Ending {
+    let code = status.as_u16();
+    let answer = || snapshot::snapshot(status, headers, body, route);
+    match judge(status, route) {
+        Judgement::Done => Ending::Completed { answer: answer(), result_ref: None },
+        Judgement::Failed => {
+            Ending::Failed { answer: Some(answer()), error: format!("the API answered {code}") }
+        }
+        Judgement::NothingDone => {
+            Ending::Released { why: format!("the API answered {code}: it did nothing") }
+        }
+        Judgement::Unknown => {
+            Ending::Unknown { why: format!("the API answered {code}: a hop lost the answer") }
+        }
+    }
+}
+
+fn answered(
+    mut head: ResponseParts,
+    body: Collected,
+    rest: Answer,
+    judgement: Judgement,
+    slot: Slot,
+) -> Reply {
+    head.version = Version::HTTP_11;
+    head.extensions = Extensions::new();
+    let body = match body {
+        Collected::Whole(body) => Body::from(body),
+        Collected::TooLong(read) => read::resumed(read, Counted::new(rest, slot)),
+    };
+    let response = Response::from_parts(head, body);
+    match judgement {
+        Judgement::Done => Reply::marked(response, "executed", Outcome::Executed),
+        Judgement::Failed | Judgement::NothingDone => {
+            Reply::marked(response, "executed", Outcome::Failed)
+        }
+        Judgement::Unknown => Reply::marked(response, "outcome-unknown", Outcome::Unknown),
+    }
+}
+
+fn lost(error: SendError) -> Lost {
+    let why = match &error {
+        SendError::Busy => "no connection to the API became free".to_owned(),
+        SendError::Unreachable(why) => format!("the API could not be reached: {why}"),
+        SendError::BrokeOff(why) => format!("the API broke off: {why}"),
+    };
+    match error {
+        SendError::Busy | SendError::Unreachable(_) => Lost::NotSent(error.into(), why),
+        SendError::BrokeOff(_) => Lost::Unknown(error.into(), why),
+    }
+}

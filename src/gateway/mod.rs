@@ -1,0 +1,162 @@
+//! The reverse proxy: identify → acquire → forward → record → reply.
+//!
+//! A request that no route is about, or that has no key where none is needed, streams through
+//! untouched. One with a key is decided by the engine; if it is to be executed, that happens in a
+//! task of its own, so that a client that hangs up changes nothing.
+
+mod execution;
+mod forward;
+mod identify;
+mod keyed;
+mod limits;
+mod read;
+mod rejection;
+mod reply;
+mod routing;
+mod rules;
+mod shadow;
+mod snapshot;
+mod tunnel;
+mod untouched;
+pub mod upstream;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio_util::task::TaskTracker;
+
+use crate::clock;
+use crate::config::{Config, Mode, WhenDown};
+use crate::engine::Engine;
+use crate::http::Body;
+use crate::http::server::{Handler, Peer};
+use crate::telemetry::metrics;
+use limits::InFlight;
+use rejection::Rejection;
+use reply::Reply;
+use rules::Rules;
+use upstream::{Upstreams, UpstreamsError};
+
+/// What all front threads share.
+pub struct Gateway {
+    engine: Engine,
+    when_down: WhenDown,
+    upstreams: Upstreams,
+    /// Replaced by a reload; a request keeps those it began with.
+    rules: ArcSwap<Rules>,
+    in_flight: Arc<InFlight>,
+    /// They outlive their clients.
+    executions: TaskTracker,
+}
+
+/// The gateway as one front thread sees it: with connections of its own.
+#[derive(Clone)]
+pub struct Front {
+    gateway: Arc<Gateway>,
+    thread: usize,
+}
+
+impl Gateway {
+    pub fn new(config: &Config, engine: Engine, threads: usize) -> Result<Self, UpstreamsError> {
+        let upstreams = Upstreams::new(config.connections.clone(), &config.upstream_tls, threads)?;
+        Ok(Self {
+            engine,
+            when_down: config.durable.when_down,
+            rules: ArcSwap::from_pointee(Rules::new(config, &upstreams)),
+            upstreams,
+            in_flight: Arc::default(),
+            executions: TaskTracker::new(),
+        })
+    }
+
+    /// From now on requests follow this configuration's routes and limits.
+    pub fn reload(&self, config: &Config) {
+        self.rules.store(Arc::new(Rules::new(config, &self.upstreams)));
+        let routes = config.routes.iter().map(|route| route.upstream.clone());
+        let wanted: Vec<_> = routes.chain([config.upstream.clone()]).collect();
+        self.upstreams.keep_only(&wanted);
+    }
+
+    /// Resolves when no execution runs any more.
+    pub async fn finished(&self) {
+        self.executions.close();
+        self.executions.wait().await;
+    }
+
+    /// What is looked at rather than counted.
+    pub fn publish_gauges(&self) {
+        metrics::in_flight(self.in_flight.count());
+        let (idle, in_use) = self.upstreams.connections();
+        metrics::upstream_connections(idle, in_use);
+    }
+}
+
+impl Front {
+    pub fn new(gateway: Arc<Gateway>, thread: usize) -> Self {
+        Self { gateway, thread }
+    }
+
+    async fn reply(&self, rules: &Rules, request: Request<Incoming>, peer: Peer) -> Reply {
+        let routed = rules.table.find(request.method(), request.uri().path());
+        let Some(slot) = self.gateway.in_flight.enter(rules.max_in_flight) else {
+            let (head, mut body) = request.into_parts();
+            read::discard(&head, &mut body).await;
+            return match routed {
+                Some(_) => Reply::rejected(Rejection::Overloaded),
+                None => Reply::unmarked(Rejection::Overloaded),
+            };
+        };
+        match routed {
+            None => {
+                let (head, body) = request.into_parts();
+                self.untouched(
+                    &rules.elsewhere,
+                    head,
+                    read::whole(body, rules.body_idle),
+                    peer,
+                    slot,
+                )
+                .await
+            }
+            Some(routed) => match routed.route.mode {
+                Mode::Off => {
+                    let (head, body) = request.into_parts();
+                    self.untouched(
+                        &routed.destination,
+                        head,
+                        read::whole(body, rules.body_idle),
+                        peer,
+                        slot,
+                    )
+                    .await
+                }
+                // Boxed: these are large, and untouched requests need not carry their weight.
+                Mode::Enforce => {
+                    Box::pin(self.keyed(routed, request, peer, rules.body_idle, slot)).await
+                }
+                Mode::Shadow => {
+                    Box::pin(self.shadowed(routed, request, peer, rules.body_idle, slot)).await
+                }
+            },
+        }
+    }
+}
+
+impl Handler for Front {
+    async fn handle(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+        let began = clock::now();
+        let rules = self.gateway.rules.load_full();
+        let routed = rules.table.find(request.method(), request.uri().path()).cloned();
+        let reply = self.reply(&rules, request, peer).await;
+        if let Some(outcome) = reply.outcome {
+            let metrics = match &routed {
+                Some(routed) => &routed.destination.metrics,
+                None => &rules.elsewhere.metrics,
+            };
+            metrics.request(outcome, began.elapsed());
+        }
+        reply.response
+    }
+}
