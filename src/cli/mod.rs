@@ -23,7 +23,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Show what it does, on a payment that must not happen twice; needs no set-up.
-    Demo,
+    Demo(demo::Options),
     /// Run the gateway.
     Serve(Flags),
     /// Print the configuration in force, secrets masked, or every mistake in it.
@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     crate::telemetry::logs::start();
     match command {
-        Command::Demo => finish(async { succeed(demo::run().await) }),
+        Command::Demo(options) => finish(async { succeed(demo::run(&options).await) }),
         Command::Serve(flags) => finish(serve::run(&flags)),
         Command::Check(flags) => check::run(&flags),
         Command::Migrate(flags) => finish(migrate::run(&flags)),

@@ -34,6 +34,11 @@ pub struct Flags {
 }
 
 impl Flags {
+    /// A file and nothing else.
+    pub fn of_file(path: impl Into<PathBuf>) -> Self {
+        Self { config: Some(path.into()), ..Self::default() }
+    }
+
     /// The flag for a key and its value, if it was given.
     pub(super) fn get(&self, path: &str) -> Option<(&'static str, &str)> {
         let (flag, value) = match path {

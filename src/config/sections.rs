@@ -136,18 +136,40 @@ fn pem(section: &mut Section<'_, '_>, key: &str, path: Option<&PathBuf>, holds: 
     }
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_000,
+            header_timeout: 10 * SECOND,
+            body_idle_timeout: 30 * SECOND,
+            idle_timeout: 60 * SECOND,
+            max_header_bytes: 64 << 10,
+            max_in_flight: 1024,
+        }
+    }
+}
+
 impl Limits {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let mut section = reader.section("limits");
+        let usual = Self::default();
+        let (duration, count) = ((TICK, DAY), (1, 10_000_000));
         // The HTTP library takes no buffer below 8 KiB.
         let header_bytes = (Size(8 << 10), Size(16 << 20));
+        let usual_header_bytes = Size(usual.max_header_bytes);
         let limits = Self {
-            max_connections: section.within("max_connections", 10_000, (1, 10_000_000)),
-            header_timeout: section.within("header_timeout", 10 * SECOND, (TICK, DAY)),
-            body_idle_timeout: section.within("body_idle_timeout", 30 * SECOND, (TICK, DAY)),
-            idle_timeout: section.within("idle_timeout", 60 * SECOND, (TICK, DAY)),
-            max_header_bytes: section.within("max_header_bytes", Size(64 << 10), header_bytes).0,
-            max_in_flight: section.within("max_in_flight", 1024, (1, 10_000_000)),
+            max_connections: section.within("max_connections", usual.max_connections, count),
+            header_timeout: section.within("header_timeout", usual.header_timeout, duration),
+            body_idle_timeout: section.within(
+                "body_idle_timeout",
+                usual.body_idle_timeout,
+                duration,
+            ),
+            idle_timeout: section.within("idle_timeout", usual.idle_timeout, duration),
+            max_header_bytes: section
+                .within("max_header_bytes", usual_header_bytes, header_bytes)
+                .0,
+            max_in_flight: section.within("max_in_flight", usual.max_in_flight, count),
         };
         section.done(&[]);
         limits
