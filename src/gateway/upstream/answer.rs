@@ -72,9 +72,8 @@ impl Held {
 
     /// The connection stops being HTTP; its permit stays with it.
     pub fn hand_over(mut self) {
-        if let Some(Line::Exclusive(_)) = &self.line
-            && let (Some(Line::Exclusive(connection)), Some(permit)) =
-                (self.line.take(), self.permit.take())
+        if let (Some(Line::Exclusive(connection)), Some(permit)) =
+            (self.line.take(), self.permit.take())
         {
             Object::take(connection).hand_over(permit);
         }
