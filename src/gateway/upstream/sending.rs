@@ -108,13 +108,14 @@ impl Upstream {
     ) -> Result<Response<Answer>, SendError> {
         let mut held = Held::new(self.permit().await?);
         let mut returned = String::new();
+        let upgrades = request.headers().contains_key(UPGRADE);
         for again in 0..TRIES {
             if again > 0 {
                 // What was idle as long as the one that failed is likely to fail as well.
                 let last = again + 1 == TRIES;
                 self.fronts[thread].retain_idle(|idle| !last && !idle.closed);
             }
-            let sent = match held.hold(self.line(thread, &request).await?) {
+            let sent = match held.hold(self.line(thread, upgrades).await?) {
                 Line::Exclusive(connection) => {
                     message::for_http1(&mut request);
                     connection.sender.try_send_request(request).await
@@ -155,16 +156,15 @@ impl Upstream {
         }
     }
 
-    async fn line(&self, thread: usize, request: &Request<Body>) -> Result<Line, SendError> {
+    async fn line(&self, thread: usize, upgrades: bool) -> Result<Line, SendError> {
         if self.only_http1 {
             return self.exclusive(thread).await;
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.addresses.len();
         let address = &self.addresses[turn];
         // HTTP/2 has no upgrades; a server that can do both is asked in HTTP/1.
-        let upgrade =
-            request.headers().contains_key(UPGRADE) && address.configured() != Speaks::Http2;
-        if upgrade || address.speaks() == Speaks::Http1 {
+        let upgrades = upgrades && address.configured() != Speaks::Http2;
+        if upgrades || address.speaks() == Speaks::Http1 {
             return self.exclusive(thread).await;
         }
         let open = self.fronts[thread].shared[turn].get(&self.limits, clock::now());
