@@ -28,7 +28,10 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("Instant::now", &["clock.rs"]),
     ("SystemTime::now", &["clock.rs"]),
     ("store::durable", &["store", "engine", "app.rs", "cli"]),
-    ("tokio::spawn", &["store", "engine", "gateway", "jobs", "app.rs", "lifecycle.rs", "cli"]),
+    (
+        "tokio::spawn",
+        &["store", "engine", "http", "gateway", "jobs", "app.rs", "lifecycle.rs", "cli"],
+    ),
 ];
 
 /// The pure core has none of these.

@@ -2,7 +2,10 @@
 
 pub mod body;
 pub mod headers;
+pub mod idle_limited;
 pub mod problem;
+pub mod server;
 
 pub use body::{Body, BoxError};
+pub use idle_limited::{BodyIdle, IdleLimited};
 pub use problem::Problem;

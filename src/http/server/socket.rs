@@ -1,0 +1,151 @@
+//! The stream of one connection, with or without TLS, telling its pulse what goes through.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
+
+use super::front::Slot;
+use super::pulse::{Order, Pulse};
+
+pub(super) enum Stream {
+    Plain(TcpStream),
+    /// Boxed: it is ten times the size.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+pub(super) struct Socket {
+    stream: Stream,
+    /// What was read to find out which protocol it is.
+    first: Bytes,
+    pulse: Arc<Pulse>,
+    /// An upgraded connection takes its room along.
+    _slot: Slot,
+}
+
+impl Socket {
+    pub(super) fn new(stream: Stream, first: Bytes, pulse: Arc<Pulse>, slot: Slot) -> Self {
+        Self { stream, first, pulse, _slot: slot }
+    }
+
+    fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        match &result {
+            Poll::Ready(_) => self.pulse.write_succeeded(),
+            Poll::Pending => self.pulse.write_blocked(),
+        }
+        result
+    }
+}
+
+impl Stream {
+    fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // The kernel is not to go on offering what the client does not take.
+        if self.pulse.order() == Order::Cut && self.pulse.is_write_blocked() {
+            let _ = self.stream.tcp().set_zero_linger();
+        }
+    }
+}
+
+/// Calls the same on whichever stream it is.
+macro_rules! either {
+    ($stream:expr, $one:ident => $call:expr) => {
+        match $stream {
+            Stream::Plain(tcp) => {
+                let $one = Pin::new(tcp);
+                $call
+            }
+            Stream::Tls(tls) => {
+                let $one = Pin::new(&mut **tls);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        either!(self.get_mut(), stream => stream.poll_read(cx, buffer))
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.first.is_empty() {
+            let some = this.first.len().min(buffer.remaining());
+            buffer.put_slice(&this.first[..some]);
+            this.first.advance(some);
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let result = either!(&mut this.stream, stream => stream.poll_read(cx, buffer));
+        if buffer.filled().len() > before {
+            this.pulse.something_read();
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = either!(&mut this.stream, stream => stream.poll_write(cx, bytes));
+        this.wrote(result)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = either!(&mut this.stream, stream => stream.poll_write_vectored(cx, slices));
+        this.wrote(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        match &mut this.stream {
+            // Nothing is kept back in the clear.
+            Stream::Plain(_) => Poll::Ready(Ok(())),
+            Stream::Tls(tls) => {
+                let result = Pin::new(&mut **tls).poll_flush(cx);
+                this.wrote(result)
+            }
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(&mut self.get_mut().stream, stream => stream.poll_shutdown(cx))
+    }
+}
