@@ -96,6 +96,22 @@ async fn large_bodies_pass_in_both_directions() {
 }
 
 #[tokio::test]
+async fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let server = Running::start(limits());
+    let mut stream = server.connect().await;
+    let length = 16 * MIB;
+    send(
+        &mut stream,
+        &format!("POST /refuse HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n"),
+    )
+    .await;
+    // All of it, though the answer has long been there.
+    stream.write_all(&vec![b'x'; length]).await.unwrap();
+    assert!(answer(&mut stream).await.starts_with("HTTP/1.1 413"));
+    assert_eq!(rest(&mut stream).await, b"");
+}
+
+#[tokio::test]
 async fn an_upgraded_connection_belongs_to_the_handler() {
     let server = Running::start(limits());
     let mut stream = server.connect().await;
