@@ -82,9 +82,10 @@ pub(super) async fn run<H: Handler>(accepted: Accepted, front: Arc<Front>, handl
         }
     });
     let limits = front.limits().clone();
+    // What is large and rare is boxed: ten thousand idle connections are mostly HTTP/1.1.
     let ended = if is_http2 {
         let connection = http2(&limits).serve_connection(io, service);
-        drive(connection, |connection| connection.graceful_shutdown(), &pulse).await
+        Box::pin(drive(connection, |connection| connection.graceful_shutdown(), &pulse)).await
     } else {
         let connection = http1(&limits).serve_connection(io, service).with_upgrades();
         drive(connection, |connection| connection.graceful_shutdown(), &pulse).await
@@ -102,7 +103,7 @@ async fn start(tcp: TcpStream, front: &Front) -> io::Result<(Stream, Bytes)> {
     let _ = socket2::SockRef::from(&tcp).set_tcp_notsent_lowat(UNSENT_BYTES);
     let mut stream = match front.tls() {
         None => Stream::Plain(tcp),
-        Some(tls) => Stream::Tls(Box::new(tls.acceptor().accept(tcp).await?)),
+        Some(tls) => Stream::Tls(Box::new(Box::pin(tls.acceptor().accept(tcp)).await?)),
     };
     let mut first = BytesMut::with_capacity(PREFACE.len());
     loop {
