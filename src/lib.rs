@@ -12,6 +12,7 @@
 //! Dependencies point down only; a test holds the folder tree to it.
 //! ```text
 //! cli            check  demo
+//! http           the server of every listener; bodies, headers, problem documents
 //! config         flags, variables, file → one validated value, or every mistake
 //! engine         acquire → run → complete; duplicates, heartbeats, operators
 //! store          tiered: the one place that knows both tiers

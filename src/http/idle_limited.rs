@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    const LIMIT: Duration = Duration::from_millis(200);
+    const LIMIT: Duration = Duration::from_millis(400);
 
     /// A body of the parts that are sent.
     fn sent() -> (

@@ -1,6 +1,11 @@
 //! One connection: its handshake, which protocol it speaks, and its requests until it ends.
+//!
+//! The protocol is told from the first bytes here, not by hyper-util's builder: that one drops a
+//! connection which is to close before it has said anything, and such a client may have been let in
+//! by the kernel just before a stop.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -31,6 +36,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const BUFFER_BYTES: usize = 128 << 10;
 /// What the kernel may hold back unsent. Without a bound a slow reader frees room so rarely that it
 /// looks like one that has stopped.
+#[cfg(target_os = "linux")]
 const UNSENT_BYTES: u32 = 256 << 10;
 
 const STREAMS: u32 = 256;
@@ -50,7 +56,11 @@ pub(super) struct Accepted {
 
 pub(super) async fn run<H: Handler>(accepted: Accepted, front: Arc<Front>, handler: H) {
     let Accepted { tcp, address, slot, pulse, place } = accepted;
-    std::future::poll_fn(|cx| Poll::Ready(place.wakes(cx.waker()))).await;
+    poll_fn(|cx| {
+        place.wakes(cx.waker());
+        Poll::Ready(())
+    })
+    .await;
     let scheme = if front.tls().is_some() { Scheme::Https } else { Scheme::Http };
     // A client on IPv4 has an IPv4 address, however the listener sees it.
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
@@ -72,9 +82,10 @@ pub(super) async fn run<H: Handler>(accepted: Accepted, front: Arc<Front>, handl
         }
     });
     let limits = front.limits().clone();
+    // What is large and rare is boxed: ten thousand idle connections are mostly HTTP/1.1.
     let ended = if is_http2 {
         let connection = http2(&limits).serve_connection(io, service);
-        drive(connection, |connection| connection.graceful_shutdown(), &pulse).await
+        Box::pin(drive(connection, |connection| connection.graceful_shutdown(), &pulse)).await
     } else {
         let connection = http1(&limits).serve_connection(io, service).with_upgrades();
         drive(connection, |connection| connection.graceful_shutdown(), &pulse).await
@@ -86,12 +97,13 @@ pub(super) async fn run<H: Handler>(accepted: Accepted, front: Arc<Front>, handl
 
 /// The handshake, if there is one, and as many bytes as tell the protocol.
 async fn start(tcp: TcpStream, front: &Front) -> io::Result<(Stream, Bytes)> {
-    tcp.set_nodelay(true)?;
+    // Without these it would only be slower.
+    let _ = tcp.set_nodelay(true);
     #[cfg(target_os = "linux")]
-    socket2::SockRef::from(&tcp).set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    let _ = socket2::SockRef::from(&tcp).set_tcp_notsent_lowat(UNSENT_BYTES);
     let mut stream = match front.tls() {
         None => Stream::Plain(tcp),
-        Some(tls) => Stream::Tls(Box::new(tls.acceptor().accept(tcp).await?)),
+        Some(tls) => Stream::Tls(Box::new(Box::pin(tls.acceptor().accept(tcp)).await?)),
     };
     let mut first = BytesMut::with_capacity(PREFACE.len());
     loop {
@@ -137,7 +149,7 @@ fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
 
 async fn unless_cut<T>(pulse: &Pulse, what: impl Future<Output = T>) -> Option<T> {
     let mut what = pin!(what);
-    std::future::poll_fn(|cx| match pulse.order() {
+    poll_fn(|cx| match pulse.order() {
         Order::Cut => Poll::Ready(None),
         _ => what.as_mut().poll(cx).map(Some),
     })
@@ -152,7 +164,7 @@ async fn drive<C: Future<Output = Result<(), hyper::Error>>>(
 ) -> Result<(), hyper::Error> {
     let mut connection = pin!(connection);
     let mut is_closing = false;
-    std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         let order = pulse.order();
         if order == Order::Cut {
             return Poll::Ready(Ok(()));

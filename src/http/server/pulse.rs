@@ -32,6 +32,8 @@ pub(super) enum Stage {
     Starting,
     Http1,
     Http2,
+    /// Everything was said; what the client still sends is read and thrown away.
+    Lingering,
 }
 
 /// What the connection is told to do.
@@ -65,7 +67,8 @@ impl Pulse {
             stage: match self.stage.load(Relaxed) {
                 0 => Stage::Starting,
                 1 => Stage::Http1,
-                _ => Stage::Http2,
+                2 => Stage::Http2,
+                _ => Stage::Lingering,
             },
             order: self.order(),
             started: (requests / ONE_STARTED) as u32,

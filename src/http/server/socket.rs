@@ -1,9 +1,13 @@
 //! The stream of one connection, with or without TLS, telling its pulse what goes through.
+//!
+//! ## Why a closed connection lingers
+//! Closing a socket while the client is still sending resets it, and the reset may overtake the
+//! answer: a client that sends a body which is too long would not learn that it is.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -11,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::front::Slot;
-use super::pulse::{Order, Pulse};
+use super::pulse::{Order, Pulse, Stage};
 
 pub(super) enum Stream {
     Plain(TcpStream),
@@ -24,13 +28,23 @@ pub(super) struct Socket {
     /// What was read to find out which protocol it is.
     first: Bytes,
     pulse: Arc<Pulse>,
+    end: End,
     /// An upgraded connection takes its room along.
     _slot: Slot,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    NotYet,
+    /// Nothing more is sent.
+    Shut,
+    /// And the client was still sending.
+    Lingering,
+}
+
 impl Socket {
     pub(super) fn new(stream: Stream, first: Bytes, pulse: Arc<Pulse>, slot: Slot) -> Self {
-        Self { stream, first, pulse, _slot: slot }
+        Self { stream, first, pulse, end: End::NotYet, _slot: slot }
     }
 
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -40,6 +54,23 @@ impl Socket {
         }
         result
     }
+
+    /// Until the client has ended too, if it was sending at all; the watch sees to it that this
+    /// does not last.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut thrown_away = [0; 8 << 10];
+        loop {
+            let mut buffer = ReadBuf::new(&mut thrown_away);
+            match Pin::new(self.stream.tcp_mut()).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.end = End::Lingering;
+                    self.pulse.enters(Stage::Lingering);
+                }
+                Poll::Pending if self.end == End::Lingering => return Poll::Pending,
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
 }
 
 impl Stream {
@@ -47,6 +78,13 @@ impl Stream {
         match self {
             Self::Plain(tcp) => tcp,
             Self::Tls(tls) => tls.get_ref().0,
+        }
+    }
+
+    fn tcp_mut(&mut self) -> &mut TcpStream {
+        match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(tls) => tls.get_mut().0,
         }
     }
 }
@@ -146,6 +184,11 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(&mut self.get_mut().stream, stream => stream.poll_shutdown(cx))
+        let this = self.get_mut();
+        if this.end == End::NotYet {
+            ready!(either!(&mut this.stream, stream => stream.poll_shutdown(cx)))?;
+            this.end = End::Shut;
+        }
+        this.poll_linger(cx).map(Ok)
     }
 }

@@ -12,6 +12,8 @@ use crate::config::Limits;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 /// Whoever connected just before the stop may still ask something.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// For a client that goes on sending after the last answer.
+const LINGER: Duration = Duration::from_secs(2);
 const PAUSE_WHILE_STOPPING: Duration = Duration::from_millis(50);
 
 pub(super) struct Watch {
@@ -45,6 +47,7 @@ enum Phase {
         started: u32,
         writes: u32,
     },
+    Lingering,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +95,7 @@ impl Watch {
             Phase::Idle { .. } if is_write_blocked => return Order::GoOn,
             Phase::Idle { .. } => (limits.idle_timeout, Order::Close),
             Phase::Untaken { .. } => (limits.body_idle_timeout, Order::Cut),
+            Phase::Lingering => (LINGER, Order::Cut),
             Phase::Busy => return Order::GoOn,
         };
         if now - self.since >= most { then } else { Order::GoOn }
@@ -103,6 +107,7 @@ impl Phase {
         let &Reading { stage, order, started, in_flight, ours, frames, writes, .. } = reading;
         match stage {
             Stage::Starting => Self::Starting,
+            Stage::Lingering => Self::Lingering,
             _ if ours > 0 => Self::Busy,
             _ if in_flight > 0 => Self::Untaken { started, in_flight, frames },
             _ if order == Order::Close => Self::Closing { started, writes },
@@ -120,5 +125,97 @@ pub(super) fn pause(limits: &Limits, serving: Serving) -> Duration {
     match serving {
         Serving::Everyone => pause,
         Serving::TheLastOnes => pause.min(PAUSE_WHILE_STOPPING),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    const LIMITS: Limits = Limits {
+        max_connections: 1,
+        header_timeout: Duration::from_secs(10),
+        body_idle_timeout: Duration::from_secs(30),
+        idle_timeout: Duration::from_secs(60),
+        max_header_bytes: 8192,
+        max_in_flight: 1,
+    };
+
+    const IDLE: Reading = Reading {
+        stage: Stage::Http1,
+        order: Order::GoOn,
+        started: 1,
+        in_flight: 0,
+        ours: 0,
+        frames: 0,
+        writes: 2,
+        reading: false,
+    };
+    const BUSY: Reading = Reading { in_flight: 1, ours: 1, ..IDLE };
+    const UNTAKEN: Reading = Reading { in_flight: 1, ..IDLE };
+    const HEAD: Reading = Reading { reading: true, ..IDLE };
+    const STARTING: Reading = Reading { stage: Stage::Starting, started: 0, writes: 0, ..IDLE };
+
+    /// Looks every second at what stands then; the first order and its second.
+    fn first_order(serving: Serving, at: impl Fn(u32) -> Reading) -> Option<(u32, Order)> {
+        let start = clock::now();
+        let mut watch = Watch::new(start);
+        (0..1000).find_map(|second| {
+            let order = watch.look(&at(second), &LIMITS, serving, start + second * SECOND);
+            (order != Order::GoOn).then_some((second, order))
+        })
+    }
+
+    fn order(at: impl Fn(u32) -> Reading) -> Option<(u32, Order)> {
+        first_order(Serving::Everyone, at)
+    }
+
+    #[test]
+    fn each_phase_has_its_limit() {
+        assert_eq!(order(|_| STARTING), Some((10, Order::Cut)));
+        assert_eq!(order(|_| HEAD), Some((10, Order::Cut)));
+        assert_eq!(order(|_| IDLE), Some((60, Order::Close)));
+        assert_eq!(order(|_| UNTAKEN), Some((30, Order::Cut)));
+        assert_eq!(order(|_| Reading { order: Order::Close, ..IDLE }), Some((10, Order::Cut)));
+        assert_eq!(order(|_| Reading { stage: Stage::Lingering, ..IDLE }), Some((2, Order::Cut)));
+        assert_eq!(order(|_| BUSY), None);
+    }
+
+    #[test]
+    fn the_first_head_has_its_time_from_the_start_of_the_connection() {
+        let head = Reading { started: 0, ..HEAD };
+        let slow = |second| if second < 7 { STARTING } else { head };
+        assert_eq!(order(slow), Some((10, Order::Cut)));
+    }
+
+    #[test]
+    fn requests_between_two_looks_keep_a_connection_alive() {
+        assert_eq!(order(|second| Reading { started: second / 50, ..IDLE }), None);
+        // The next head begins right after the last answer, every time.
+        assert_eq!(order(|second| Reading { started: second, ..HEAD }), None);
+    }
+
+    #[test]
+    fn a_slow_reader_is_not_one_that_has_stopped() {
+        assert_eq!(order(|second| Reading { frames: second / 25, ..UNTAKEN }), None);
+        assert_eq!(order(|second| Reading { writes: 2 * (second / 25) + 1, ..BUSY }), None);
+        assert_eq!(order(|_| Reading { writes: 3, ..BUSY }), Some((30, Order::Cut)));
+        // The end of a long answer is in the buffers only.
+        assert_eq!(order(|second| Reading { writes: 2 * (second / 25) + 1, ..IDLE }), None);
+    }
+
+    #[test]
+    fn frames_of_http_2_that_are_no_request_are_no_head() {
+        let reading = Reading { stage: Stage::Http2, ..HEAD };
+        assert_eq!(order(|_| reading), Some((60, Order::Close)));
+    }
+
+    #[test]
+    fn a_stop_waits_a_moment_for_a_first_request() {
+        assert_eq!(first_order(Serving::TheLastOnes, |_| STARTING), Some((1, Order::Cut)));
+        assert_eq!(first_order(Serving::TheLastOnes, |_| BUSY), None);
     }
 }
