@@ -11,7 +11,11 @@
 //! # The layers
 //! Dependencies point down only; a test holds the folder tree to it.
 //! ```text
-//! cli            check  demo
+//! cli            serve  demo  check  migrate
+//! lifecycle      signals
+//! app            config → tiers → engine → listeners
+//! gateway        identify → acquire → forward → record → reply
+//! decision  admin                                        what the admin listener answers
 //! http           the server of every listener; bodies, headers, problem documents
 //! config         flags, variables, file → one validated value, or every mistake
 //! engine         acquire → run → complete; duplicates, heartbeats, operators
@@ -19,7 +23,7 @@
 //!   durable        claims, fenced writes, group commit     mysql  postgres  sqlite
 //!   fast           locks, finished answers, pushes         redis  memory
 //! idempotency    pure: what a request is, what a record says, what follows
-//! clock  telemetry
+//! telemetry  clock
 //! ```
 //!
 //! # Inside a service
