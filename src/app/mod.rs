@@ -4,6 +4,7 @@
 //! listener, connections and upstream pool; tiers and jobs run on the runtime that starts the app.
 
 mod admin;
+mod files;
 mod fronts;
 mod tiers;
 
@@ -58,6 +59,7 @@ pub struct App {
 impl App {
     /// Starts everything, inside a runtime that has to outlive it.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        files::make_room(&config);
         let exposition = Exposition::start();
         let tiers = tiers::open(&config).await?;
         let engine = Engine::new(tiers);
