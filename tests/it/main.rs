@@ -8,5 +8,6 @@ mod durable;
 mod engine;
 mod fast;
 mod faults;
+mod gateway;
 mod model;
 mod sql;

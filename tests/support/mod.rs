@@ -1,4 +1,5 @@
-//! The test bed: real servers, killed and frozen at will, and a proxy that breaks connections.
+//! The test bed: real servers, killed and frozen at will, a proxy that breaks connections, an
+//! upstream that does as it is told, and gateways between it and a client.
 //!
 //! Every server is a private child process on 127.0.0.1 with throw-away data, so that tests run
 //! side by side, need no setup besides the installed binaries, and leave nothing behind.
@@ -14,19 +15,29 @@
 )]
 #![allow(unsafe_code, reason = "signals and process settings have no safe form in std")]
 
+pub mod client;
 pub mod family;
 pub mod fault_proxy;
+pub mod gateway;
+pub mod http1;
+pub mod http2;
 pub mod ports;
 pub mod process;
 pub mod scratch;
 pub mod servers;
 pub mod shared;
+pub mod upstream;
 
+pub use client::{Answer, Ask};
 pub use fault_proxy::FaultProxy;
+pub use gateway::{Gateway, Launch};
+pub use http1::Connection;
+pub use http2::Http2;
 pub use servers::{
     DatabaseServer, Kind, MariaDb, MySql, OldRedis, Postgres, Redis, RedisCluster, RedisSentinel,
     Server,
 };
+pub use upstream::{Behaviour, End, Execution, Reply, Upstream};
 
 use std::time::Duration;
 

@@ -25,11 +25,17 @@ pub struct Process {
 
 impl Process {
     /// Starts `command`; what it prints is appended to the file `log`.
-    pub fn start(mut command: Command, log: &Path) -> Process {
-        let open = || File::options().create(true).append(true).open(log);
-        let out = open().expect("the server's log file can be opened");
-        let err = out.try_clone().expect("the server's log file can be opened twice");
-        command.stdin(Stdio::null()).stdout(out).stderr(err).process_group(0);
+    pub fn start(command: Command, log: &Path) -> Process {
+        Self::start_apart(command, log, log)
+    }
+
+    /// Starts `command`; what it prints goes to `out`, what it complains about to `log`.
+    pub fn start_apart(mut command: Command, out: &Path, log: &Path) -> Process {
+        let open = |path: &Path| {
+            let file = File::options().create(true).append(true).open(path);
+            file.expect("the server's log file can be opened")
+        };
+        command.stdin(Stdio::null()).stdout(open(out)).stderr(open(log)).process_group(0);
         let shown = format!("{command:?}");
         let child = keep(command).unwrap_or_else(|e| panic!("cannot start {shown}: {e}"));
         let pid = libc::pid_t::try_from(child.id()).expect("a pid fits into pid_t");
@@ -96,10 +102,14 @@ impl Process {
         }
     }
 
+    /// All that it printed.
+    pub fn log_text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// The end of what it printed, to show when it failed.
     pub fn log_tail(&self) -> String {
-        let text = fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = self.log_text();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
     }

@@ -1,0 +1,79 @@
+//! Bodies that are too long, and callers that ask too often.
+
+use super::super::{
+    Retry, Site, assert_executed, assert_problem, fresh_key, on_both_pairs, payments,
+};
+
+on_both_pairs!(
+    a_body_too_long_is_refused_and_goes_nowhere,
+    a_body_as_long_as_allowed_passes,
+    the_limit_is_for_requests_with_a_key,
+    a_caller_that_asks_too_often_is_told_when_to_come_back,
+    tenants_have_limits_of_their_own,
+);
+
+async fn a_body_too_long_is_refused_and_goes_nowhere(site: Site) {
+    let gateway = site.gateway(&payments("request_max_bytes = '1KiB'")).await;
+    for body in ["x".repeat(1025), "x".repeat(200_000)] {
+        let key = fresh_key();
+        let with_length = gateway.ask("POST", "/pay").key(&key).body(&body).send().await;
+        assert_problem(&with_length, 413, "body-too-large", Retry::No);
+        let chunked = gateway.ask("POST", "/pay").key(&key).chunked(&body).send().await;
+        assert_problem(&chunked, 413, "body-too-large", Retry::No);
+        assert_eq!(site.upstream.count(), 0);
+    }
+    // The keys are as good as new.
+    assert_executed(&gateway.post("/pay", &fresh_key(), "{}").await, 201);
+    assert_eq!(gateway.metrics().await.requests("rejected"), 4.0);
+}
+
+async fn a_body_as_long_as_allowed_passes(site: Site) {
+    let gateway = site.gateway(&payments("request_max_bytes = '1KiB'")).await;
+    let body = "x".repeat(1024);
+    for chunked in [false, true] {
+        let key = fresh_key();
+        let ask = gateway.ask("POST", "/pay").key(&key);
+        let ask = if chunked { ask.chunked(&body) } else { ask.body(&body) };
+        assert_executed(&ask.send().await, 201);
+        let seen = site.upstream.last();
+        assert_eq!((seen.key(), seen.text()), (Some(key.as_str()), body.clone()));
+    }
+    assert_eq!(site.upstream.count(), 2);
+}
+
+async fn the_limit_is_for_requests_with_a_key(site: Site) {
+    let routes = payments("request_max_bytes = '1KiB'").replace("'required'", "'optional'");
+    let gateway = site.gateway(&routes).await;
+    let answer = gateway.ask("POST", "/pay").body("x".repeat(5000)).send().await;
+    assert_eq!((answer.status, answer.header("Idempotency-Status")), (201, None));
+    assert_eq!(site.upstream.last().body_bytes, 5000);
+    assert_eq!(site.upstream.count(), 1);
+}
+
+async fn a_caller_that_asks_too_often_is_told_when_to_come_back(site: Site) {
+    let limit = "rate_limit = { per = 'client_ip', rate = '1/m', burst = 2 }";
+    let gateway = site.gateway(&payments(limit)).await;
+    for _ in 0..2 {
+        assert_executed(&gateway.post("/pay", &fresh_key(), "{}").await, 201);
+    }
+    let key = fresh_key();
+    for _ in 0..2 {
+        let refused = gateway.post("/pay", &key, "{}").await;
+        assert_problem(&refused, 429, "rate-limited", Retry::After);
+    }
+    assert_eq!((site.upstream.count(), site.upstream.count_of(&key)), (2, 0));
+    assert_eq!(gateway.metrics().await.sum("oncegate_rate_limited_total", &[]), 2.0);
+}
+
+async fn tenants_have_limits_of_their_own(site: Site) {
+    let limit = "tenant_from = 'header:X-Tenant-Id'\n\
+                 rate_limit = { per = 'tenant', rate = '1/m', burst = 1 }";
+    let gateway = site.gateway(&payments(limit)).await;
+    let by = |tenant: &str| {
+        gateway.posting("/pay", &fresh_key(), "{}").header("X-Tenant-Id", tenant).send()
+    };
+    assert_executed(&by("one").await, 201);
+    assert_problem(&by("one").await, 429, "rate-limited", Retry::After);
+    assert_executed(&by("other").await, 201);
+    assert_eq!(site.upstream.count(), 2);
+}
