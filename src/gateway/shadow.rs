@@ -32,6 +32,10 @@ use crate::http::{Body, BoxError};
 use crate::idempotency::{Ending, Policy};
 use crate::telemetry::metrics::Outcome;
 
+/// In earnest an answer is stored before the client gets it; here that happens beside it, so a retry
+/// may come a moment too early and is not yet a conflict.
+const STORING: Duration = Duration::from_millis(500);
+
 impl Front {
     pub(super) async fn shadowed(
         &self,
@@ -63,7 +67,8 @@ impl Front {
                 None
             }
             Ok(Some((identity, asked))) => {
-                let policy = Policy { wait: Duration::ZERO, ..(*routed.route.policy).clone() };
+                let policy = &routed.route.policy;
+                let policy = Policy { wait: policy.wait + STORING, ..(**policy).clone() };
                 let request = engine::Request { identity, asked, policy: Arc::new(policy) };
                 let (tell, told) = oneshot::channel();
                 let observer = Observer { front: self.clone(), routed: routed.clone(), began };
