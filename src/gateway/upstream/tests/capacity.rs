@@ -31,14 +31,30 @@ fn on_front_threads<F: Future<Output = ()>>(threads: usize, work: impl Fn(usize)
 struct Census(Arc<Mutex<(Vec<TcpStream>, usize)>>);
 
 impl Census {
-    fn count(&self, stream: &tokio::net::TcpStream) {
-        let mut census = self.0.lock().unwrap();
-        census.0.retain(|stream| match stream.peek(&mut [0]) {
-            Ok(read) => read > 0,
+    async fn count(self, new: TcpStream, max: usize) {
+        self.0.lock().unwrap().0.push(new);
+        while !self.is_settled(max) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn is_settled(&self, max: usize) -> bool {
+        let (sockets, most) = &mut *self.0.lock().unwrap();
+        let mut unread = false;
+        sockets.retain(|socket| match socket.peek(&mut [0]) {
+            Ok(0) => false,
+            // Whether it is closed behind that is seen once the server has read it.
+            Ok(_) => {
+                unread = true;
+                true
+            }
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         });
-        census.0.push(stream.as_fd().try_clone_to_owned().unwrap().into());
-        census.1 = census.1.max(census.0.len());
+        if sockets.len() > max && unread {
+            return false;
+        }
+        *most = sockets.len().max(*most);
+        true
     }
 
     fn most(&self) -> usize {
@@ -52,13 +68,15 @@ fn cap_holds(http2: Http2, max: u32, threads: usize) {
     let census = Census::default();
     let counted = census.clone();
     let server = background.block_on(Server::follow(move |stream, _| {
-        counted.count(&stream);
-        super::servers::serve(stream, |_| async {
+        let socket = stream.as_fd().try_clone_to_owned().unwrap().into();
+        let counting = counted.clone().count(socket, max as usize);
+        let serving = super::servers::serve(stream, |_| async {
             for _ in 0..5 {
                 tokio::task::yield_now().await;
             }
             says("ok")
-        })
+        });
+        async { drop(tokio::join!(counting, serving)) }
     }));
     let upstreams = upstreams(Connections { max, http2, ..connections() }, threads);
     let upstream = upstreams.get(&configured(&[format!("http://{}", server.address)]));
