@@ -43,9 +43,14 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs a command that needs threads.
+/// Runs a command that needs threads. Half of the cores are enough for the tiers: the front has
+/// threads of its own, and workers that find nothing to do cost more than they bring.
 fn finish(command: impl Future<Output = ExitCode>) -> ExitCode {
-    match tokio::runtime::Runtime::new() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = (cores / 2).max(1);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    match runtime {
         Ok(runtime) => {
             let code = runtime.block_on(command);
             // Nothing that is still busy there keeps the process.

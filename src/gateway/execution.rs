@@ -7,12 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TE, UPGRADE};
-use http::request::Parts;
 use http::response::Parts as ResponseParts;
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use tokio::time::timeout;
 
-use super::Front;
 use super::forward::{IDEMPOTENCY_ATTEMPT, IDEMPOTENCY_SCOPE, outgoing};
 use super::identify::IDEMPOTENCY_KEY;
 use super::limits::Slot;
@@ -23,22 +21,20 @@ use super::rules::Routed;
 use super::snapshot::{self, Judgement, judge};
 use super::untouched::Counted;
 use super::upstream::{Answer, SendError};
+use super::{Front, Visit};
 use crate::clock;
 use crate::config::Route;
 use crate::engine::{Claim, Settled, StillOurs};
 use crate::http::Body;
-use crate::http::server::Peer;
 use crate::idempotency::{Ending, Key, Refusal};
 use crate::telemetry::metrics::Outcome;
 pub struct Execution {
     pub front: Front,
     pub routed: Arc<Routed>,
     pub claim: Claim,
-    pub head: Parts,
+    pub visit: Visit,
     pub body: Bytes,
     pub key: Key,
-    pub peer: Peer,
-    pub slot: Slot,
 }
 
 /// An answer, as far as it was read.
@@ -93,8 +89,8 @@ impl Execution {
     }
 
     fn request(&mut self) -> Result<Request<Body>, Rejection> {
-        let mut head = std::mem::replace(&mut self.head, Request::new(()).into_parts().0);
-        outgoing(&mut head, self.peer, &self.routed.destination.own_host)?;
+        let mut head = std::mem::replace(&mut self.visit.head, Request::new(()).into_parts().0);
+        outgoing(&mut head, self.visit.peer, &self.routed.destination.own_host)?;
         head.extensions = Extensions::new();
         let headers = &mut head.headers;
         // The body is here: nobody has to ask for it any more.
@@ -153,7 +149,7 @@ impl Execution {
             head.headers.insert(CONTENT_LENGTH, length);
         }
         match self.claim.end(ending).await {
-            Settled::Stored => answered(head, body, rest, judgement, self.slot),
+            Settled::Stored => answered(head, body, rest, judgement, self.visit.slot),
             Settled::Fenced => Reply::rejected(Rejection::Superseded),
             Settled::NotStored => {
                 let refusal = Refusal::OutcomeUnknown { retry_after: None };

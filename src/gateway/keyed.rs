@@ -1,26 +1,21 @@
 //! A request on a route that takes keys: read it, find out what it is, and ask the engine.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
 use http::request::Parts;
 use hyper::body::Incoming;
 
-use super::Front;
 use super::execution::Execution;
 use super::identify::{self, KeyInHead};
-use super::limits::Slot;
 use super::read::{self, Collected};
 use super::rejection::Rejection;
 use super::reply::Reply;
 use super::rules::Routed;
 use super::snapshot;
+use super::{Front, Visit};
 use crate::config::{Need, Route, WhenDown};
 use crate::engine::{self, Acquired};
-use crate::http::server::Peer;
 use crate::idempotency::decide::Asked;
 use crate::idempotency::{Identity, Policy, Tenant};
 use crate::telemetry::logs::Seldom;
@@ -29,58 +24,40 @@ use crate::telemetry::metrics::Outcome;
 /// A bypass is never silent, and a storm of them is one line a second.
 static BYPASSED: Seldom = Seldom::new();
 
+/// What the head of a request says of who asks.
+pub struct Caller {
+    tenant: Tenant,
+    key: KeyInHead,
+}
+
 impl Front {
     pub(super) async fn keyed(
         &self,
         routed: &Arc<Routed>,
-        request: Request<Incoming>,
-        peer: Peer,
-        body_idle: Duration,
-        slot: Slot,
+        visit: Visit,
+        body: Incoming,
+        caller: Caller,
     ) -> Reply {
-        let (head, mut body) = request.into_parts();
         let route = &routed.route;
-        let (tenant, key) = match admitted(routed, &head, peer.address.ip()) {
-            Ok((_, KeyInHead::Absent)) if route.key == Need::Optional => {
-                let body = read::whole(body, body_idle);
-                return self.untouched(&routed.destination, head, body, peer, slot).await;
-            }
-            Ok((_, KeyInHead::Absent)) => {
-                read::discard(&head, &mut body).await;
-                return Reply::rejected(key_missing(route));
-            }
-            Ok(admitted) => admitted,
-            Err(rejection) => {
-                read::discard(&head, &mut body).await;
-                return Reply::rejected(rejection);
-            }
-        };
-        let body = match read_body(route, &head, body, body_idle).await {
+        let body = match read_body(route, &visit, body).await {
             Ok(body) => body,
             Err(rejection) => return Reply::rejected(rejection),
         };
-        let (identity, asked) = match identify::identify(route, &head, &body, key, tenant) {
+        let Caller { tenant, key } = caller;
+        let (identity, asked) = match identify::identify(route, &visit.head, &body, key, tenant) {
             Ok(Some(identified)) => identified,
             Ok(None) if route.key == Need::Optional => {
-                return self.untouched(&routed.destination, head, body.into(), peer, slot).await;
+                return Box::pin(self.untouched(&routed.destination, visit, body.into())).await;
             }
             Ok(None) => return Reply::rejected(key_missing(route)),
             Err(rejection) => return Reply::rejected(rejection),
         };
-        let request = engine::Request { identity, asked, policy: policy(route, &head) };
+        let request = engine::Request { identity, asked, policy: policy(route, &visit.head) };
         match self.gateway.engine.acquire(&request).await {
             Ok(Acquired::Execute(claim)) => {
                 let key = request.identity.key().clone();
-                let execution = Execution {
-                    front: self.clone(),
-                    routed: routed.clone(),
-                    claim,
-                    head,
-                    body,
-                    key,
-                    peer,
-                    slot,
-                };
+                let (front, routed) = (self.clone(), routed.clone());
+                let execution = Execution { front, routed, claim, visit, body, key };
                 // Should the task end without a word, its claim said so: unknown.
                 let run = self.gateway.executions.spawn(execution.run());
                 run.await.unwrap_or_else(|_| Reply::rejected(Rejection::UpstreamBrokeOff))
@@ -101,7 +78,7 @@ impl Front {
                         tracing::warn!(%error, route = %route.path,
                             "the durable tier is down: requests are forwarded UNPROTECTED");
                     }
-                    match self.pass(&routed.destination, head, body.into(), peer, slot).await {
+                    match Box::pin(self.pass(&routed.destination, visit, body.into())).await {
                         Ok(response) => Reply::marked(response, "bypassed", Outcome::Bypassed),
                         Err(rejection) => Reply::rejected(rejection),
                     }
@@ -111,26 +88,21 @@ impl Front {
     }
 }
 
-/// What can be told from the head alone: whether the caller may ask now, and its key.
-fn admitted(
-    routed: &Routed,
-    head: &Parts,
-    client: IpAddr,
-) -> Result<(Tenant, KeyInHead), Rejection> {
-    let tenant = rate_limited(routed, head, client)?;
-    let key = identify::key_in_head(&routed.route, &head.headers)?;
-    Ok((tenant, key))
+/// Whether the caller may ask now, and with which key; None: it needs none and has none.
+pub fn admitted(routed: &Routed, visit: &Visit) -> Result<Option<Caller>, Rejection> {
+    let tenant = within_rate(routed, visit)?;
+    match (identify::key_in_head(&routed.route, &visit.head.headers)?, routed.route.key) {
+        (KeyInHead::Absent, Need::Optional) => Ok(None),
+        (KeyInHead::Absent, Need::Required) => Err(key_missing(&routed.route)),
+        (key, _) => Ok(Some(Caller { tenant, key })),
+    }
 }
 
 /// The tenant, unless it has used up its rate.
-pub(super) fn rate_limited(
-    routed: &Routed,
-    head: &Parts,
-    client: IpAddr,
-) -> Result<Tenant, Rejection> {
-    let tenant = identify::tenant(&routed.route, &head.headers);
+fn within_rate(routed: &Routed, visit: &Visit) -> Result<Tenant, Rejection> {
+    let tenant = identify::tenant(&routed.route, &visit.head.headers);
     if let Some(rates) = &routed.rates {
-        rates.check(&tenant, client).map_err(|retry_after| {
+        rates.check(&tenant, visit.peer.address.ip()).map_err(|retry_after| {
             routed.destination.metrics.rate_limited();
             Rejection::RateLimited { retry_after }
         })?;
@@ -138,20 +110,29 @@ pub(super) fn rate_limited(
     Ok(tenant)
 }
 
-async fn read_body(
-    route: &Route,
-    head: &Parts,
-    body: Incoming,
-    idle: Duration,
-) -> Result<Bytes, Rejection> {
+/// The same, with the body: for the shadow, which reads it in any case.
+pub fn identified(
+    routed: &Routed,
+    visit: &Visit,
+    body: &[u8],
+) -> Result<Option<(Identity, Asked)>, Rejection> {
+    let Some(Caller { tenant, key }) = admitted(routed, visit)? else { return Ok(None) };
+    let identified = identify::identify(&routed.route, &visit.head, body, key, tenant)?;
+    match (identified, routed.route.key) {
+        (None, Need::Required) => Err(key_missing(&routed.route)),
+        (identified, _) => Ok(identified),
+    }
+}
+
+async fn read_body(route: &Route, visit: &Visit, body: Incoming) -> Result<Bytes, Rejection> {
     let max = route.request_max_bytes;
-    let mut body = read::watched(body, idle);
-    if !read::is_announced_longer(head, max)
+    let mut body = read::watched(body, visit.body_idle);
+    if !read::is_announced_longer(&visit.head, max)
         && let Collected::Whole(body) = read::collect(&mut body, max).await?
     {
         return Ok(body);
     }
-    read::discard(head, &mut body).await;
+    read::discard(&visit.head, &mut body).await;
     Err(Rejection::BodyTooLarge { max })
 }
 
@@ -165,21 +146,5 @@ fn policy(route: &Route, head: &Parts) -> Arc<Policy> {
     match wait == route.policy.wait {
         true => route.policy.clone(),
         false => Arc::new(Policy { wait, ..(*route.policy).clone() }),
-    }
-}
-
-/// Used by the shadow, too.
-pub(super) fn identified(
-    routed: &Routed,
-    head: &Parts,
-    body: &[u8],
-) -> Result<Option<(Identity, Asked)>, Rejection> {
-    let route = &routed.route;
-    let tenant = identify::tenant(route, &head.headers);
-    let key = identify::key_in_head(route, &head.headers)?;
-    let identified = identify::identify(route, head, body, key, tenant)?;
-    match (identified, route.key) {
-        (None, Need::Required) => Err(key_missing(route)),
-        (identified, _) => Ok(identified),
     }
 }

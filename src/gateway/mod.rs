@@ -21,8 +21,10 @@ mod untouched;
 pub mod upstream;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
@@ -33,10 +35,11 @@ use crate::engine::Engine;
 use crate::http::Body;
 use crate::http::server::{Handler, Peer};
 use crate::telemetry::metrics;
-use limits::InFlight;
+use keyed::admitted;
+use limits::{InFlight, Slot};
 use rejection::Rejection;
 use reply::Reply;
-use rules::Rules;
+use rules::{Routed, Rules};
 use upstream::{Upstreams, UpstreamsError};
 
 /// What all front threads share.
@@ -93,53 +96,57 @@ impl Gateway {
     }
 }
 
+/// A request without its body: what every way through the gateway needs.
+struct Visit {
+    head: Parts,
+    peer: Peer,
+    /// How long the client may be silent within its body.
+    body_idle: Duration,
+    slot: Slot,
+}
+
 impl Front {
     pub fn new(gateway: Arc<Gateway>, thread: usize) -> Self {
         Self { gateway, thread }
     }
 
-    async fn reply(&self, rules: &Rules, request: Request<Incoming>, peer: Peer) -> Reply {
-        let routed = rules.table.find(request.method(), request.uri().path());
+    async fn reply(
+        &self,
+        rules: &Rules,
+        routed: Option<&Arc<Routed>>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> Reply {
+        let (head, mut body) = request.into_parts();
         let Some(slot) = self.gateway.in_flight.enter(rules.max_in_flight) else {
-            let (head, mut body) = request.into_parts();
             read::discard(&head, &mut body).await;
             return match routed {
                 Some(_) => Reply::rejected(Rejection::Overloaded),
                 None => Reply::unmarked(Rejection::Overloaded),
             };
         };
-        match routed {
-            None => {
-                let (head, body) = request.into_parts();
-                self.untouched(
-                    &rules.elsewhere,
-                    head,
-                    read::whole(body, rules.body_idle),
-                    peer,
-                    slot,
-                )
-                .await
-            }
+        let visit = Visit { head, peer, body_idle: rules.body_idle, slot };
+        let to = match routed {
+            None => &rules.elsewhere,
             Some(routed) => match routed.route.mode {
-                Mode::Off => {
-                    let (head, body) = request.into_parts();
-                    self.untouched(
-                        &routed.destination,
-                        head,
-                        read::whole(body, rules.body_idle),
-                        peer,
-                        slot,
-                    )
-                    .await
-                }
-                // Boxed: these are large, and untouched requests need not carry their weight.
-                Mode::Enforce => {
-                    Box::pin(self.keyed(routed, request, peer, rules.body_idle, slot)).await
-                }
-                Mode::Shadow => {
-                    Box::pin(self.shadowed(routed, request, peer, rules.body_idle, slot)).await
-                }
+                Mode::Off => &routed.destination,
+                // Boxed, like the next: they are large, and others need not carry their weight.
+                Mode::Shadow => return Box::pin(self.shadowed(routed, visit, body)).await,
+                Mode::Enforce => match admitted(routed, &visit) {
+                    Ok(None) => &routed.destination,
+                    Ok(Some(caller)) => {
+                        return Box::pin(self.keyed(routed, visit, body, caller)).await;
+                    }
+                    Err(rejection) => {
+                        read::discard(&visit.head, &mut body).await;
+                        return Reply::rejected(rejection);
+                    }
+                },
             },
+        };
+        match read::streamed(&visit, body).await {
+            Ok(body) => self.untouched(to, visit, body).await,
+            Err(rejection) => Reply::unmarked(rejection),
         }
     }
 }
@@ -148,14 +155,11 @@ impl Handler for Front {
     async fn handle(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
         let began = clock::now();
         let rules = self.gateway.rules.load_full();
-        let routed = rules.table.find(request.method(), request.uri().path()).cloned();
-        let reply = self.reply(&rules, request, peer).await;
+        let routed = rules.table.find(request.method(), request.uri().path());
+        let reply = self.reply(&rules, routed, request, peer).await;
         if let Some(outcome) = reply.outcome {
-            let metrics = match &routed {
-                Some(routed) => &routed.destination.metrics,
-                None => &rules.elsewhere.metrics,
-            };
-            metrics.request(outcome, began.elapsed());
+            let to = routed.map_or(&rules.elsewhere, |routed| &routed.destination);
+            to.metrics.request(outcome, began.elapsed());
         }
         reply.response
     }

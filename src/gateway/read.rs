@@ -14,20 +14,32 @@ use http_body::Body as _;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
 use hyper::body::Incoming;
 
+use super::Visit;
 use super::rejection::Rejection;
 use crate::http::{Body, BoxError, IdleLimited};
 
 const DISCARD_BYTES: usize = 256 << 10;
+/// What is as good as sent once it has begun.
+const SMALL: usize = 16 << 10;
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 /// What is made room for before a byte of it has come.
 const ROOM: usize = 64 << 10;
 
-/// A body as it comes, with backpressure.
-pub fn whole(body: Incoming, idle: Duration) -> Body {
-    match body.is_end_stream() {
-        true => Body::empty(),
-        false => Body::Stream(Box::pin(watched(body, idle))),
+/// A body to be sent on. A small one is taken whole, because it then leaves together with its head;
+/// any other streams, with backpressure.
+pub async fn streamed(visit: &Visit, body: Incoming) -> Result<Body, Rejection> {
+    if body.is_end_stream() {
+        return Ok(Body::empty());
     }
+    let mut body = watched(body, visit.body_idle);
+    let small = body.size_hint().exact().is_some_and(|length| length <= SMALL as u64);
+    if small && !visit.head.headers.contains_key(EXPECT) {
+        return match collect(&mut body, SMALL).await? {
+            Collected::Whole(bytes) => Ok(bytes.into()),
+            Collected::TooLong(read) => Ok(resumed(read, body)),
+        };
+    }
+    Ok(Body::Stream(Box::pin(body)))
 }
 
 pub enum Collected {

@@ -9,25 +9,22 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
-use super::Front;
 use super::execution::ending;
-use super::keyed::{identified, rate_limited};
-use super::limits::Slot;
+use super::keyed::identified;
 use super::read::{self, Collected};
 use super::rejection::Rejection;
 use super::reply::Reply;
 use super::rules::Routed;
 use super::snapshot;
+use super::{Front, Visit};
 use crate::clock;
 use crate::config::Route;
 use crate::engine::{self, Acquired};
-use crate::http::server::Peer;
 use crate::http::{Body, BoxError};
 use crate::idempotency::{Ending, Policy};
 use crate::telemetry::metrics::Outcome;
@@ -40,32 +37,23 @@ impl Front {
     pub(super) async fn shadowed(
         &self,
         routed: &Arc<Routed>,
-        request: Request<Incoming>,
-        peer: Peer,
-        body_idle: Duration,
-        slot: Slot,
+        visit: Visit,
+        body: Incoming,
     ) -> Reply {
         let began = clock::now();
-        let (head, body) = request.into_parts();
-        let would_be_limited = rate_limited(routed, &head, peer.address.ip()).is_err();
-        let mut watched = read::watched(body, body_idle);
-        let collected = read::collect(&mut watched, routed.route.request_max_bytes).await;
-        let (body, identified) = match collected {
+        let max = routed.route.request_max_bytes;
+        let mut watched = read::watched(body, visit.body_idle);
+        let (body, identified) = match read::collect(&mut watched, max).await {
             Err(rejection) => return Reply::unmarked(rejection),
             Ok(Collected::TooLong(read)) => {
-                let max = routed.route.request_max_bytes;
                 (read::resumed(read, watched), Err(Rejection::BodyTooLarge { max }))
             }
             Ok(Collected::Whole(body)) => {
-                let identified = identified(routed, &head, &body);
+                let identified = identified(routed, &visit, &body);
                 (Body::from(body), identified)
             }
         };
         let tell = match identified {
-            _ if would_be_limited => {
-                count(routed, Outcome::Rejected, began);
-                None
-            }
             Ok(Some((identity, asked))) => {
                 let policy = &routed.route.policy;
                 let policy = Policy { wait: policy.wait + STORING, ..(**policy).clone() };
@@ -84,20 +72,18 @@ impl Front {
                 None
             }
         };
-        let response = self.overheard(routed, head, body, peer, slot, tell).await;
+        let response = self.overheard(routed, visit, body, tell).await;
         Reply { response, outcome: None }
     }
 
     async fn overheard(
         &self,
         routed: &Arc<Routed>,
-        head: Parts,
+        visit: Visit,
         body: Body,
-        peer: Peer,
-        slot: Slot,
         tell: Option<oneshot::Sender<Ending>>,
     ) -> Response<Body> {
-        match self.pass(&routed.destination, head, body, peer, slot).await {
+        match self.pass(&routed.destination, visit, body).await {
             Ok(response) => match tell {
                 Some(tell) => listened_to(response, routed.route.clone(), tell),
                 None => response,

@@ -5,13 +5,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, UPGRADE};
-use http::request::Parts;
 use http::{Extensions, HeaderValue, Request, Response, StatusCode, Version};
 use http_body::{Frame, SizeHint};
 use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 
-use super::Front;
 use super::forward::{Upgrade, outgoing};
 use super::limits::Slot;
 use super::rejection::Rejection;
@@ -19,20 +17,13 @@ use super::reply::Reply;
 use super::rules::Destination;
 use super::tunnel;
 use super::upstream::{Answer, SendError};
-use crate::http::server::Peer;
+use super::{Front, Visit};
 use crate::http::{Body, headers};
 use crate::telemetry::metrics::Outcome;
 
 impl Front {
-    pub(super) async fn untouched(
-        &self,
-        to: &Destination,
-        head: Parts,
-        body: Body,
-        peer: Peer,
-        slot: Slot,
-    ) -> Reply {
-        match self.pass(to, head, body, peer, slot).await {
+    pub(super) async fn untouched(&self, to: &Destination, visit: Visit, body: Body) -> Reply {
+        match self.pass(to, visit, body).await {
             Ok(response) => Reply::new(response, Outcome::Untouched),
             Err(rejection) => Reply::unmarked(rejection),
         }
@@ -42,11 +33,10 @@ impl Front {
     pub(super) async fn pass(
         &self,
         to: &Destination,
-        mut head: Parts,
+        visit: Visit,
         body: Body,
-        peer: Peer,
-        slot: Slot,
     ) -> Result<Response<Body>, Rejection> {
+        let Visit { mut head, peer, slot, .. } = visit;
         let upgrade = outgoing(&mut head, peer, &to.own_host)?;
         let client = head.extensions.remove::<OnUpgrade>();
         head.extensions = Extensions::new();

@@ -81,7 +81,8 @@ impl Manager for Exclusives {
 
     async fn create(&self) -> Result<Exclusive, SendError> {
         match self.upstream.upgrade() {
-            Some(upstream) => upstream.connect_exclusive(self.thread).await,
+            // Boxed: it is rare and large, and every request would carry its weight.
+            Some(upstream) => Box::pin(upstream.connect_exclusive(self.thread)).await,
             None => Err(SendError::Unreachable("the gateway is stopping".into())),
         }
     }

@@ -174,7 +174,7 @@ impl Upstream {
         let mut tried = Vec::new();
         let mut failure = SendError::Unreachable("it has no address".into());
         while let Some(address) = self.pick(&tried) {
-            match self.share(thread, address).await {
+            match Box::pin(self.share(thread, address)).await {
                 Ok(Some(connection)) => return Ok(Line::Stream(connection)),
                 Ok(None) => return self.exclusive(thread).await,
                 Err(SendError::Busy) => return Err(SendError::Busy),
