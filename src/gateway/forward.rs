@@ -1,6 +1,7 @@
 //! What goes to the upstream: the client's request without what was about the client's connection,
 //! and with who asked for it.
 
+use std::fmt::{self, Write};
 use std::net::IpAddr;
 
 use http::header::{CONNECTION, FORWARDED, HOST, TE, UPGRADE};
@@ -18,6 +19,9 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 /// Set by the gateway alone: an upstream may believe them.
 pub const IDEMPOTENCY_SCOPE: HeaderName = HeaderName::from_static("idempotency-scope");
 pub const IDEMPOTENCY_ATTEMPT: HeaderName = HeaderName::from_static("idempotency-attempt");
+
+/// For a usual list, so that it is not moved while it grows.
+const ROOM: usize = 96;
 
 /// Whether the client wants to leave HTTP behind on this connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,32 +106,38 @@ fn upgrade(head: &Parts) -> Upgrade {
 fn say_who_asked(headers: &mut HeaderMap, peer: Peer, host: &HeaderValue) {
     let client = peer.address.ip().to_canonical();
     let scheme = peer.scheme.as_str();
-    let before = joined(headers, &X_FORWARDED_FOR);
-    put(headers, X_FORWARDED_FOR, listed(before, &client.to_string()));
+    append(headers, X_FORWARDED_FOR, format_args!("{client}"));
     headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
     headers.insert(X_FORWARDED_HOST, host.clone());
-    let node = match client {
-        IpAddr::V4(address) => format!("for={address}"),
-        IpAddr::V6(address) => format!("for=\"[{address}]\""),
-    };
     let host = host.to_str().unwrap_or_default();
-    let before = joined(headers, &FORWARDED);
-    put(headers, FORWARDED, listed(before, &format!("{node};host=\"{host}\";proto={scheme}")));
-}
-
-fn put(headers: &mut HeaderMap, name: HeaderName, value: String) {
-    if let Ok(value) = HeaderValue::try_from(value) {
-        headers.insert(name, value);
+    match client {
+        IpAddr::V4(address) => {
+            append(
+                headers,
+                FORWARDED,
+                format_args!("for={address};host=\"{host}\";proto={scheme}"),
+            );
+        }
+        IpAddr::V6(address) => append(
+            headers,
+            FORWARDED,
+            format_args!("for=\"[{address}]\";host=\"{host}\";proto={scheme}"),
+        ),
     }
 }
 
-fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    let values: Vec<_> = headers.get_all(name).iter().filter_map(|v| v.to_str().ok()).collect();
-    (!values.is_empty()).then(|| values.join(", "))
-}
-
-fn listed(before: Option<String>, last: &str) -> String {
-    before.map_or_else(|| last.to_owned(), |before| format!("{before}, {last}"))
+/// Adds to a list that proxies before us may have begun.
+fn append(headers: &mut HeaderMap, name: HeaderName, item: fmt::Arguments<'_>) {
+    let mut list = String::with_capacity(ROOM);
+    for value in headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()) {
+        list.push_str(value);
+        list.push_str(", ");
+    }
+    // Into memory: it cannot fail.
+    let _ = list.write_fmt(item);
+    if let Ok(list) = HeaderValue::try_from(list) {
+        headers.insert(name, list);
+    }
 }
 
 #[cfg(test)]

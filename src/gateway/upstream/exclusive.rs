@@ -95,7 +95,7 @@ impl Manager for Exclusives {
         if connection.sender.is_ready() {
             return Ok(());
         }
-        match tokio::time::timeout(READY_WITHIN, connection.sender.ready()).await {
+        match Box::pin(tokio::time::timeout(READY_WITHIN, connection.sender.ready())).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(RecycleError::message("it was closed")),
             Err(_) => Err(RecycleError::message("it is still busy")),

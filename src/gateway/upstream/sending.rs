@@ -149,8 +149,9 @@ impl Upstream {
         if let Ok(permit) = self.permits.clone().try_acquire_owned() {
             return Ok(permit);
         }
-        match tokio::time::timeout(self.acquire_timeout, self.permits.clone().acquire_owned()).await
-        {
+        let turn = self.permits.clone().acquire_owned();
+        // Boxed: it is rare, and every request would carry its weight.
+        match Box::pin(tokio::time::timeout(self.acquire_timeout, turn)).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(SendError::Busy),
         }
