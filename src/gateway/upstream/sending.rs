@@ -41,7 +41,7 @@ pub struct Upstream {
     acquire_timeout: Duration,
     pub(super) max: usize,
     /// Requests that may be under way, each with a connection or a stream.
-    permits: Arc<Semaphore>,
+    pub(super) permits: Arc<Semaphore>,
     /// Sockets that may be open.
     pub(super) places: Arc<Semaphore>,
     /// Whose turn it is among addresses that share a connection.

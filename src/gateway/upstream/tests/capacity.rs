@@ -1,5 +1,6 @@
 //! Never more connections than allowed, over all threads, and everybody gets a turn.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -28,11 +29,11 @@ fn on_front_threads<F: Future<Output = ()>>(threads: usize, work: impl Fn(usize)
 /// Remembers every socket, and at each new one counts those whose client has not closed them: the
 /// client's end is reached before the next connection of the same client.
 #[derive(Clone, Default)]
-struct Census(Arc<Mutex<(Vec<TcpStream>, usize)>>);
+struct Census(Arc<Mutex<(HashMap<usize, TcpStream>, usize)>>);
 
 impl Census {
-    async fn count(self, new: TcpStream, max: usize) {
-        self.0.lock().unwrap().0.push(new);
+    async fn count(&self, number: usize, socket: TcpStream, max: usize) {
+        self.0.lock().unwrap().0.insert(number, socket);
         while !self.is_settled(max) {
             tokio::task::yield_now().await;
         }
@@ -41,7 +42,7 @@ impl Census {
     fn is_settled(&self, max: usize) -> bool {
         let (sockets, most) = &mut *self.0.lock().unwrap();
         let mut unread = false;
-        sockets.retain(|socket| match socket.peek(&mut [0]) {
+        sockets.retain(|_, socket| match socket.peek(&mut [0]) {
             Ok(0) => false,
             // Whether it is closed behind that is seen once the server has read it.
             Ok(_) => {
@@ -57,6 +58,10 @@ impl Census {
         true
     }
 
+    fn forget(&self, number: usize) {
+        self.0.lock().unwrap().0.remove(&number);
+    }
+
     fn most(&self) -> usize {
         self.0.lock().unwrap().1
     }
@@ -67,16 +72,22 @@ fn cap_holds(http2: Http2, max: u32, threads: usize) {
     let background = background.worker_threads(1).enable_all().build().unwrap();
     let census = Census::default();
     let counted = census.clone();
-    let server = background.block_on(Server::follow(move |stream, _| {
+    let server = background.block_on(Server::follow(move |stream, number| {
+        let census = counted.clone();
         let socket = stream.as_fd().try_clone_to_owned().unwrap().into();
-        let counting = counted.clone().count(socket, max as usize);
         let serving = super::servers::serve(stream, |_| async {
             for _ in 0..5 {
                 tokio::task::yield_now().await;
             }
             says("ok")
         });
-        async { drop(tokio::join!(counting, serving)) }
+        async move {
+            let serving = async {
+                serving.await;
+                census.forget(number);
+            };
+            tokio::join!(census.count(number, socket, max as usize), serving);
+        }
     }));
     let upstreams = upstreams(Connections { max, http2, ..connections() }, threads);
     let upstream = upstreams.get(&configured(&[format!("http://{}", server.address)]));
@@ -96,9 +107,12 @@ fn cap_holds(http2: Http2, max: u32, threads: usize) {
                 assert!(upstream.open() <= max as usize);
             }
             // Until then others may want this thread's connections closed.
-            while executed.load(Ordering::SeqCst) < threads * 15 * 8 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            within(async {
+                while executed.load(Ordering::SeqCst) < threads * 15 * 8 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            })
+            .await;
             together.wait();
         }
     });

@@ -3,7 +3,7 @@
 use http::Method;
 use tokio::sync::mpsc;
 
-use super::servers::{Server, read_request, read_to_end, says, write};
+use super::servers::{OK, Server, read_request, read_to_end, read_until, says, write};
 use super::*;
 
 #[tokio::test]
@@ -71,9 +71,30 @@ async fn an_answer_that_is_dropped_early_ends_its_connection() {
         let frame = response.body_mut().frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), "half");
         drop(response);
+        assert_eq!(upstream.fronts[0].retain_idle(|_| true), 0, "half an answer is in it");
         within(has_ended.recv()).await.unwrap();
         until_open(&upstream, 0).await;
         assert_eq!(server.accepted(), sent);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_still_busy_with_its_request_is_replaced() {
+    let server = Server::follow(|mut stream, _| async move {
+        // Answered before its body has come.
+        read_until(&mut stream, b"\r\n\r\n").await.unwrap();
+        write(&mut stream, OK).await;
+        read_to_end(stream).await;
+    })
+    .await;
+    let upstream = upstream(connections(), server.address);
+    for sent in 1..=3 {
+        let endless = futures_util::stream::pending::<Result<_, std::io::Error>>();
+        let body = Body::stream(http_body_util::StreamBody::new(endless));
+        let request = post("/").map(|_| body);
+        assert_eq!(text(within(upstream.send(0, request)).await.unwrap()).await, "ok");
+        assert_eq!(server.accepted(), sent);
+        until_open(&upstream, 1).await;
     }
 }
 

@@ -85,8 +85,12 @@ pub fn says(text: impl Into<Bytes>) -> Response<Full<Bytes>> {
 
 /// The head of an HTTP/1 request and the body of `post()`; None at the end of the connection.
 pub async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    read_until(stream, b"\r\n\r\norder").await
+}
+
+pub async fn read_until(stream: &mut TcpStream, end: &[u8]) -> Option<String> {
     let mut read = Vec::new();
-    while !read.ends_with(b"\r\n\r\norder") && !read.ends_with(b"upgrade: echo\r\n\r\n") {
+    while !read.ends_with(end) {
         read.push(stream.read_u8().await.ok()?);
     }
     Some(String::from_utf8(read).unwrap())

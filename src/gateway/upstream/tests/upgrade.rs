@@ -3,13 +3,13 @@
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::servers::{Server, read_request, write};
+use super::servers::{Server, read_until, write};
 use super::*;
 
 #[tokio::test]
 async fn an_upgraded_connection_carries_bytes_and_keeps_its_place_to_the_end() {
     let server = Server::follow(|mut stream, _| async move {
-        let request = read_request(&mut stream).await.unwrap();
+        let request = read_until(&mut stream, b"\r\n\r\n").await.unwrap();
         assert!(request.contains("connection: upgrade"), "{request}");
         let head = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n";
         // The first bytes may come with the answer.
@@ -37,6 +37,7 @@ async fn an_upgraded_connection_carries_bytes_and_keeps_its_place_to_the_end() {
         assert_eq!(&read, b"hello, echo");
 
         assert_eq!(upstream.connections(), (0, 1));
+        assert_eq!(upstream.permits.available_permits(), 0);
         assert_eq!(upstream.send(0, upgrade()).await.map(drop), Err(SendError::Busy));
         drop(stream);
         assert_eq!(upstream.connections(), (0, 0));
