@@ -36,6 +36,7 @@ pub struct Connection {
     stream: TcpStream,
     buffer: BytesMut,
     patience: Duration,
+    to: SocketAddr,
 }
 
 /// The first value of a header, whatever the case of its name.
@@ -98,14 +99,14 @@ impl Head {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: TcpStream, to: SocketAddr) -> Self {
         // It fails only for a connection that is gone already.
         let _ = stream.set_nodelay(true);
-        Self { stream, buffer: BytesMut::new(), patience: PATIENCE }
+        Self { stream, buffer: BytesMut::new(), patience: PATIENCE, to }
     }
 
     pub async fn connect(to: SocketAddr) -> io::Result<Self> {
-        in_time(PATIENCE, TcpStream::connect(to)).await.map(Self::new)
+        in_time(PATIENCE, TcpStream::connect(to)).await.map(|stream| Self::new(stream, to))
     }
 
     pub fn with_patience(self, patience: Duration) -> Self {
@@ -119,6 +120,11 @@ impl Connection {
     /// Says that nothing more will be sent, while the answer can still be read.
     pub async fn finish(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> SocketAddr {
+        self.to
     }
 
     /// What has been read and does not belong to any message yet.

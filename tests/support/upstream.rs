@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 pub use executions::Execution;
-pub use reply::{End, Reply};
+pub use reply::{End, Reply, filling};
 
 use super::ports::Port;
 use executions::Executions;
@@ -220,8 +220,8 @@ async fn accept_all(listener: TcpListener, site: Arc<Site>) {
     for number in 1.. {
         tokio::select! {
             // Failing to accept is the client's trouble.
-            accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                connections.spawn(serve::connection(stream, number, site.clone()));
+            accepted = listener.accept() => if let Ok((stream, peer)) = accepted {
+                connections.spawn(serve::connection(stream, peer, number, site.clone()));
             },
             Some(_) = connections.join_next() => {}
         }

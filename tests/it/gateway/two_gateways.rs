@@ -1,1 +1,107 @@
-//! To come.
+//! Two gateways before the same tiers are one gateway.
+
+use tokio::task::JoinHandle;
+
+use super::{
+    Retry, Site, Tiers, assert_executed, assert_problem, assert_replayed, fresh_key, payments,
+};
+use crate::support::{Answer, Gateway, Redis, Reply, Server};
+
+async fn two(site: &Site, route: &str) -> [Gateway; 2] {
+    [site.gateway(&payments(route)).await, site.gateway(&payments(route)).await]
+}
+
+/// The same request so many times at once, to both in turn.
+fn burst(gateways: &[Gateway; 2], key: &str, count: usize) -> Vec<JoinHandle<Answer>> {
+    let call = |n: usize| tokio::spawn(gateways[n % 2].posting("/pay", key, "{}").send());
+    (0..count).map(call).collect()
+}
+
+/// Everybody got the one answer, and one of them was told that it was theirs.
+async fn one_answer(calls: Vec<JoinHandle<Answer>>) {
+    let mut executed = 0;
+    for call in calls {
+        let answer = call.await.expect("no panic");
+        assert_eq!((answer.status, answer.text().as_str()), (201, "paid"), "{answer:?}");
+        match answer.header("Idempotency-Status") {
+            Some("executed") => executed += 1,
+            Some("replayed") => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(executed, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_concurrent_duplicates_execute_once_and_get_one_answer() {
+    let Some(site) = Tiers::MySqlRedis.site().await else { return };
+    let gateways = two(&site, "wait = '30s'\nwait_max = '30s'").await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    let key = fresh_key();
+    let calls = burst(&gateways, &key, 200);
+    site.upstream.begun(1).await;
+    site.upstream.let_go();
+    one_answer(calls).await;
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_at_the_other_gateway_is_replayed() {
+    let Some(site) = Tiers::MySqlRedis.site().await else { return };
+    let [one, other] = two(&site, "").await;
+    let reply = Reply::new(201).header("Location", "/pay/7").header("Set-Cookie", "a=1");
+    site.upstream.on("/pay", reply.body("paid"));
+    let key = fresh_key();
+    let first = one.post("/pay", &key, "{}").await;
+    assert_executed(&first, 201);
+    let retry = other.post("/pay", &key, "{}").await;
+    assert_replayed(&retry, &first);
+    assert_eq!((retry.header("Location"), retry.header("Set-Cookie")), (Some("/pay/7"), None));
+    assert_problem(&other.post("/pay", &key, "other").await, 409, "key-reused", Retry::No);
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_waits_for_a_call_that_runs_at_the_other_gateway() {
+    let Some(site) = Tiers::MySqlRedis.site().await else { return };
+    let [one, other] = two(&site, "wait_max = '30s'").await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    let key = fresh_key();
+    let call = tokio::spawn(one.posting("/pay", &key, "{}").send());
+    site.upstream.begun(1).await;
+    assert_problem(&other.post("/pay", &key, "{}").await, 409, "in-progress", Retry::After);
+    assert_problem(&other.post("/pay", &key, "other").await, 409, "key-reused", Retry::No);
+    let mut waiting =
+        tokio::spawn(other.posting("/pay", &key, "{}").header("Prefer", "wait=25").send());
+    let early = tokio::time::timeout(super::A_MOMENT, &mut waiting).await;
+    assert!(early.is_err(), "it waits: {early:?}");
+    site.upstream.let_go();
+    let first = call.await.expect("no panic");
+    assert_executed(&first, 201);
+    assert_replayed(&waiting.await.expect("no panic"), &first);
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flushing_redis_in_mid_burst_costs_no_second_execution() {
+    let Some(mut site) = Tiers::MySqlRedis.site().await else { return };
+    // Its own: the shared one is not ours to flush.
+    let redis = Redis::start();
+    site.fast = redis.url();
+    let gateways = two(&site, "wait = '30s'\nwait_max = '30s'").await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    let key = fresh_key();
+    let mut calls = burst(&gateways, &key, 20);
+    site.upstream.begun(1).await;
+    redis.flush();
+    calls.extend(burst(&gateways, &key, 20));
+    redis.flush();
+    site.upstream.let_go();
+    one_answer(calls).await;
+    redis.flush();
+    for gateway in &gateways {
+        let retry = gateway.post("/pay", &key, "{}").await;
+        assert_eq!(retry.header("Idempotency-Status"), Some("replayed"), "{retry:?}");
+    }
+    assert_eq!(site.upstream.count_of(&key), 1);
+}

@@ -1,5 +1,6 @@
 //! What the upstream answers, down to the byte where it breaks off.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::Execution;
@@ -25,6 +26,8 @@ pub struct Reply {
 pub(super) enum Body {
     /// Not even a length.
     None,
+    /// As it is, whatever the headers say.
+    Raw(Vec<u8>),
     Whole(Vec<u8>),
     Chunked(Vec<Vec<u8>>),
     /// Chunked, each piece when the test asks for it.
@@ -81,6 +84,11 @@ impl Reply {
         Self { body: Body::None, ..self }
     }
 
+    /// These bytes behind the head, and no word about their length.
+    pub fn raw_body(self, bytes: impl AsRef<[u8]>) -> Self {
+        Self { body: Body::Raw(bytes.as_ref().to_vec()), ..self }
+    }
+
     pub fn chunked<const N: usize>(self, chunks: [&str; N]) -> Self {
         Self { body: Body::Chunked(pieces(chunks)), ..self }
     }
@@ -123,7 +131,7 @@ impl Reply {
         Self { end, ..self }
     }
 
-    /// Ends like this after so many bytes of the answer, the head's included.
+    /// Ends like this after so many bytes of the answer: the head's included, unless it is filled.
     pub fn cut_after(self, bytes: usize, end: End) -> Self {
         Self { cut_after: Some(bytes), end, ..self }
     }
@@ -146,7 +154,7 @@ impl Reply {
             head += &format!("{name}: {value}\r\n");
         }
         head += &match &self.body {
-            Body::None => String::new(),
+            Body::None | Body::Raw(_) => String::new(),
             Body::Whole(_) | Body::Filled(_) if matches!(self.status, 204 | 304) => String::new(),
             Body::Whole(body) => format!("Content-Length: {}\r\n", body.len()),
             Body::Filled(bytes) => format!("Content-Length: {bytes}\r\n"),
@@ -161,7 +169,18 @@ fn pieces<const N: usize>(chunks: [&str; N]) -> Vec<Vec<u8>> {
     chunks.iter().map(|chunk| chunk.as_bytes().to_vec()).collect()
 }
 
-/// What a filled body holds from this position on: no two neighbouring pieces are alike.
+/// What a filled body holds from this position on. It repeats after a prime number of bytes, so
+/// that no two neighbouring pieces are alike.
 pub fn filling(from: u64, length: usize) -> Vec<u8> {
-    (from..).take(length).map(|position| (position ^ (position >> 8)) as u8).collect()
+    const PERIOD: usize = 65_521;
+    static BYTES: LazyLock<Vec<u8>> =
+        LazyLock::new(|| (0..PERIOD as u32).map(|n| (n ^ (n >> 8)) as u8).collect());
+    let mut bytes = Vec::with_capacity(length);
+    let mut start = (from % PERIOD as u64) as usize;
+    while bytes.len() < length {
+        let end = (start + length - bytes.len()).min(PERIOD);
+        bytes.extend_from_slice(&BYTES[start..end]);
+        start = 0;
+    }
+    bytes
 }

@@ -1,6 +1,7 @@
 //! One connection to the upstream: requests are read, put on record, and answered by the script.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,14 +16,14 @@ use crate::support::http1::{Connection, Framing, Head, Headers};
 const PATIENCE: Duration = Duration::from_secs(3600);
 const PIECE: usize = 64 * 1024;
 
-pub async fn connection(stream: TcpStream, number: usize, site: Arc<Site>) {
+pub async fn connection(stream: TcpStream, peer: SocketAddr, number: usize, site: Arc<Site>) {
     let mut first = [0; 3];
     // A client that ends it here has its reasons.
     let Ok(_) = stream.peek(&mut first).await else { return };
     if &first == b"PRI" {
         return http2::serve(stream, number, site).await;
     }
-    let mut connection = Connection::new(stream).with_patience(PATIENCE);
+    let mut connection = Connection::new(stream, peer).with_patience(PATIENCE);
     loop {
         match exchange(&mut connection, number, &site).await {
             Ok(End::KeepAlive) => {}
@@ -105,7 +106,7 @@ async fn send(
     match &reply.body {
         _ if without_body => {}
         Body::None => {}
-        Body::Whole(body) => bytes.extend(body),
+        Body::Whole(body) | Body::Raw(body) => bytes.extend(body),
         Body::Chunked(chunks) => {
             chunks.iter().for_each(|piece| bytes.extend(chunk(piece)));
             rest = last_chunk(&reply.trailers);

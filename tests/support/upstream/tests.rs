@@ -5,7 +5,6 @@ use std::io;
 
 use super::*;
 use crate::support::http1::Head;
-use crate::support::upstream::reply::filling;
 use crate::support::{Answer, Ask, Connection, Http2, client};
 
 fn post(upstream: &Upstream, path: &str) -> Ask {

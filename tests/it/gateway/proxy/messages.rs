@@ -1,0 +1,147 @@
+//! HEAD, 1xx, `Expect`, trailers and old clients, as RFC 9110 and 9112 ask.
+
+use super::super::{Retry, assert_executed, assert_problem, fresh_key, payments};
+use super::{site, with_routes};
+use crate::support::{Reply, client};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn head_is_answered_without_a_body_and_with_its_length() {
+    let (site, gateway) = site().await;
+    site.upstream.on("/a", Reply::new(200).header("ETag", "\"1\"").body("0123456789"));
+    let mut connection = gateway.connect().await;
+    for _ in 0..2 {
+        let head = gateway.ask("HEAD", "/a").send_on(&mut connection).await.expect("an answer");
+        assert_eq!((head.status, head.body.len()), (200, 0));
+        assert_eq!(
+            (head.header("Content-Length"), head.header("ETag")),
+            (Some("10"), Some("\"1\""))
+        );
+        let get = gateway.ask("GET", "/a").send_on(&mut connection).await.expect("an answer");
+        assert_eq!(get.text(), "0123456789", "the connection is still in step");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_serves_one_request_after_the_other() {
+    let (site, gateway) = site().await;
+    let mut connection = gateway.connect().await;
+    let key = fresh_key();
+    for (ask, status) in [
+        (gateway.posting("/pay", &key, "{}"), Some("executed")),
+        (gateway.posting("/pay", &key, "{}"), Some("replayed")),
+        (gateway.ask("GET", "/other"), None),
+        (gateway.posting("/pay", &key, "{}"), Some("replayed")),
+    ] {
+        let answer = ask.send_on(&mut connection).await.expect("an answer");
+        assert_eq!((answer.status, answer.header("Idempotency-Status")), (201, status));
+        assert_eq!(connection.leftover(), b"");
+    }
+    assert_eq!((site.upstream.count_of(&key), site.upstream.count()), (1, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_expects_it_is_told_to_continue() {
+    let (site, gateway) = site().await;
+    let key = fresh_key();
+    for path in ["/pay", "/other"] {
+        let mut connection = gateway.connect().await;
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nIdempotency-Key: {key}\r\n\
+             Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        );
+        connection.send(head).await.expect("it listens");
+        let interim = connection.head().await.expect("an answer").expect("an answer");
+        assert_eq!(interim.status().ok(), Some(100), "{path}: {interim:?}");
+        connection.send("hello").await.expect("it listens");
+        let answer = client::answer(&mut connection, "POST").await.expect("an answer");
+        assert_eq!(answer.status, 201, "{path}");
+        assert_eq!(site.upstream.last().text(), "hello");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_will_be_refused_is_not_asked_for() {
+    let (site, gateway) = with_routes(&payments("request_max_bytes = '1KiB'")).await;
+    let mut connection = gateway.connect().await;
+    let head = format!(
+        "POST /pay HTTP/1.1\r\nHost: a\r\nIdempotency-Key: {}\r\n\
+         Expect: 100-continue\r\nContent-Length: 2000\r\n\r\n",
+        fresh_key()
+    );
+    connection.send(head).await.expect("it listens");
+    let answer = client::answer(&mut connection, "POST").await.expect("an answer");
+    assert_eq!(answer.interim, [], "there is nothing to continue with");
+    assert_problem(&answer, 413, "body-too-large", Retry::No);
+    assert_eq!(site.upstream.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_final_answer_follows_interim_ones() {
+    let (site, gateway) = site().await;
+    let reply = Reply::new(200).interim(103, "Link", "</a.css>; rel=preload");
+    site.upstream.on("/", reply.interim(102, "X-Progress", "half").body("done"));
+    let key = fresh_key();
+    let keyed = gateway.post("/pay", &key, "{}").await;
+    assert_executed(&keyed, 200);
+    assert_eq!(keyed.text(), "done");
+    let retry = gateway.post("/pay", &key, "{}").await;
+    assert_eq!((retry.status, retry.text().as_str(), retry.interim.len()), (200, "done", 0));
+    let untouched = gateway.get("/other").await;
+    assert_eq!((untouched.status, untouched.text().as_str()), (200, "done"));
+    assert_eq!(site.upstream.count(), 2);
+}
+
+/// RFC 9110, 15.2: a proxy forwards the 1xx answers that it has not asked for itself.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the HTTP library's server can send no 1xx of ours; final answers are not disturbed"]
+async fn interim_answers_are_passed_on() {
+    let (site, gateway) = site().await;
+    let reply = Reply::new(200).interim(103, "Link", "</a.css>; rel=preload");
+    site.upstream.on("/", reply.body("done"));
+    let answer = gateway.get("/other").await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "done"));
+    let [hints] = &answer.interim[..] else { panic!("one interim answer: {answer:?}") };
+    assert_eq!(hints.status().ok(), Some(103));
+    assert_eq!(hints.header("Link"), Some("</a.css>; rel=preload"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trailers_pass_in_both_directions() {
+    let (site, gateway) = site().await;
+    let reply = Reply::new(200).header("Trailer", "X-Sum").chunked(["one", "two"]);
+    site.upstream.on("/sum", reply.trailer("X-Sum", "6"));
+    let mut connection = gateway.connect().await;
+    let request = "PUT /sum HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTrailer: X-Check\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Check: 3\r\n\r\n";
+    connection.send(request).await.expect("it listens");
+    let answer = client::answer(&mut connection, "PUT").await.expect("an answer");
+    assert_eq!((answer.status, answer.text().as_str()), (200, "onetwo"));
+    let named = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let lower = |trailers: &[(String, String)]| -> Vec<_> {
+        trailers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect()
+    };
+    assert_eq!(lower(&answer.trailers), named("x-sum", "6"));
+    let seen = site.upstream.last();
+    assert_eq!((seen.text().as_str(), lower(&seen.trailers)), ("abc", named("x-check", "3")));
+}
+
+/// An answer in chunks is beyond an HTTP/1.0 client.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_client_gets_what_it_understands() {
+    let (site, gateway) = site().await;
+    site.upstream.on("/", Reply::new(200).chunked(["one", "two"]));
+    let key = fresh_key();
+    let requests = [
+        "GET /other HTTP/1.0\r\n\r\n".to_owned(),
+        format!("POST /pay HTTP/1.0\r\nIdempotency-Key: {key}\r\nContent-Length: 2\r\n\r\n{{}}"),
+        format!("POST /pay HTTP/1.0\r\nIdempotency-Key: {key}\r\nContent-Length: 2\r\n\r\n{{}}"),
+    ];
+    for request in requests {
+        let mut connection = gateway.connect().await;
+        connection.send(&request).await.expect("it listens");
+        let answer = client::answer(&mut connection, "GET").await.expect("an answer");
+        assert_eq!((answer.status, answer.text().as_str()), (200, "onetwo"), "{request}");
+        assert_eq!(answer.header("Transfer-Encoding"), None);
+    }
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
