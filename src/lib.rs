@@ -51,6 +51,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod engine;
+pub mod gateway;
 pub mod http;
 pub mod idempotency;
 pub mod store;
