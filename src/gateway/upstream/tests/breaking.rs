@@ -152,7 +152,7 @@ async fn a_silent_server_is_given_up_while_connecting() {
     // Accepted by the kernel, and no handshake after that.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let urls = [format!("https://{}", silent.local_addr().unwrap())];
-    let connect_timeout = Duration::from_millis(50);
+    let connect_timeout = Duration::from_millis(200);
     let upstreams = upstreams(Connections { connect_timeout, ..connections() }, 1);
     let upstream = upstreams.get(&configured(&urls));
     // One waits for the handshake, the others for the one.

@@ -59,7 +59,7 @@ fn post(path: &str) -> Request<Body> {
 }
 
 async fn text(response: Response<Answer>) -> String {
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let bytes = within(response.into_body().collect()).await.unwrap().to_bytes();
     String::from_utf8(bytes.into()).unwrap()
 }
 
@@ -75,4 +75,12 @@ async fn until_open(upstream: &Upstream, count: usize) {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn sending_can_be_a_task_of_its_own() {
+    let server = servers::Server::http(|_| async { servers::says("ok") }).await;
+    let upstream = upstream(connections(), server.address);
+    let task = tokio::spawn(async move { text(upstream.send(0, post("/")).await.unwrap()).await });
+    assert_eq!(task.await.unwrap(), "ok");
 }
