@@ -1,6 +1,6 @@
 //! A duplicate of a request that still runs: told so, or kept waiting for the answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::{
     A_MOMENT, Retry, SOON, Site, assert_executed, assert_problem, assert_replayed, fresh_key,
@@ -74,7 +74,7 @@ async fn a_duplicate_waits_as_long_as_the_route_says(site: Site) {
 
 async fn a_duplicate_that_waited_in_vain_is_told_to_come_back(site: Site) {
     let running = Running::begin(&site, "wait = '700ms'").await;
-    let began = Instant::now();
+    let began = oncegate::clock::now();
     let refused = running.duplicate().send().await;
     assert_problem(&refused, 409, "in-progress", Retry::After);
     let waited = began.elapsed();
@@ -107,7 +107,7 @@ async fn a_client_may_ask_to_wait_less(site: Site) {
 
 async fn a_client_cannot_wait_longer_than_allowed(site: Site) {
     let running = Running::begin(&site, "wait_max = '1s'").await;
-    let began = Instant::now();
+    let began = oncegate::clock::now();
     let asked = running.duplicate().header("Prefer", "wait=3600");
     let refused = tokio::time::timeout(SOON, asked.send()).await.expect("it is capped");
     assert_problem(&refused, 409, "in-progress", Retry::After);

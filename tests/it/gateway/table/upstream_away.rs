@@ -1,6 +1,6 @@
 //! The upstream refuses, takes too long, or breaks off in mid-answer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::{
     Retry, SOON, Site, assert_executed, assert_problem, assert_replayed, fresh_key, on_both_pairs,
@@ -35,7 +35,7 @@ async fn an_upstream_that_hangs_is_given_up(site: Site) {
     let gateway = site.gateway(&payments("timeout = '700ms'")).await;
     site.upstream.on("/pay", Reply::no_answer(End::Hang));
     let key = fresh_key();
-    let began = Instant::now();
+    let began = oncegate::clock::now();
     let first = gateway.post("/pay", &key, "{}").await;
     assert_problem(&first, 504, "upstream-timeout", Retry::Open);
     let waited = began.elapsed();

@@ -1,0 +1,66 @@
+//! Clients that hang up. It changes nothing.
+
+use super::super::{Site, assert_executed, assert_replayed, fresh_key, on_both_pairs, payments};
+use crate::support::{Answer, Reply};
+
+on_both_pairs!(
+    a_client_that_hangs_up_in_mid_call_changes_nothing,
+    a_client_that_hangs_up_in_mid_request_has_asked_for_nothing,
+    a_client_that_hangs_up_while_waiting_changes_nothing,
+);
+
+async fn a_client_that_hangs_up_in_mid_call_changes_nothing(site: Site) {
+    let gateway = site.gateway(&payments("wait = '30s'\nwait_max = '30s'")).await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    for (round, resets) in [(1, false), (2, true)] {
+        site.upstream.hold();
+        let key = fresh_key();
+        let mut connection = gateway.connect().await;
+        let ask = gateway.posting("/pay", &key, "{}");
+        connection.send(ask.bytes()).await.expect("it listens");
+        site.upstream.begun(round).await;
+        if resets {
+            connection.reset();
+        } else {
+            drop(connection);
+        }
+        site.upstream.let_go();
+        let first = Answer { status: 201, body: b"paid".to_vec(), ..Answer::default() };
+        assert_replayed(&gateway.post("/pay", &key, "{}").await, &first);
+        assert_eq!(site.upstream.count_of(&key), 1);
+    }
+}
+
+async fn a_client_that_hangs_up_in_mid_request_has_asked_for_nothing(site: Site) {
+    let gateway = site.gateway(&payments("")).await;
+    let key = fresh_key();
+    let whole = gateway.posting("/pay", &key, "a body of some length").bytes();
+    for cut in [10, whole.len() - 30, whole.len() - 1] {
+        let mut connection = gateway.connect().await;
+        connection.send(&whole[..cut]).await.expect("it listens");
+        connection.reset();
+    }
+    // The key is as good as new, whatever comes with it.
+    let first = gateway.post("/pay", &key, "another body").await;
+    assert_executed(&first, 201);
+    assert_replayed(&gateway.post("/pay", &key, "another body").await, &first);
+    assert_eq!((site.upstream.count_of(&key), site.upstream.count()), (1, 1));
+}
+
+async fn a_client_that_hangs_up_while_waiting_changes_nothing(site: Site) {
+    let gateway = site.gateway(&payments("wait = '30s'\nwait_max = '30s'")).await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    let key = fresh_key();
+    let call = tokio::spawn(gateway.posting("/pay", &key, "{}").send());
+    site.upstream.begun(1).await;
+    for _ in 0..20 {
+        let mut connection = gateway.connect().await;
+        connection.send(gateway.posting("/pay", &key, "{}").bytes()).await.expect("it listens");
+        connection.reset();
+    }
+    site.upstream.let_go();
+    let first = call.await.expect("no panic");
+    assert_executed(&first, 201);
+    assert_replayed(&gateway.post("/pay", &key, "{}").await, &first);
+    assert_eq!(site.upstream.count_of(&key), 1);
+}

@@ -1,0 +1,51 @@
+//! Where a setting comes from: a flag wins over a variable, a variable over the file.
+
+use super::super::{PROGRAM, Tiers};
+use crate::support::gateway::Launch;
+use crate::support::{Gateway, Upstream};
+
+/// Which of the upstreams answers.
+async fn answering(gateway: &Gateway, upstreams: &[Upstream; 3]) -> usize {
+    let before = upstreams.each_ref().map(Upstream::count);
+    assert_eq!(gateway.get("/").await.status, 201);
+    let after = upstreams.each_ref().map(Upstream::count);
+    (0..3).find(|index| after[*index] > before[*index]).expect("one of them answers")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flag_wins_over_a_variable_and_a_variable_over_the_file() {
+    let upstreams = [Upstream::start().await, Upstream::start().await, Upstream::start().await];
+    let [by_file, by_variable, by_flag] = upstreams.each_ref().map(Upstream::url);
+    let site = Tiers::SqliteMemory.site().await.expect("it needs no server");
+    let file = || {
+        let toml = format!(
+            "listen = '127.0.0.1:0'\nupstream = '{by_file}'\n[admin]\nlisten = '127.0.0.1:0'\n\
+             [durable]\nurl = '{}'\n",
+            site.durable.url
+        );
+        Launch::command(PROGRAM, &["serve"]).config(&toml)
+    };
+    let variable = || file().variable("ONCEGATE_UPSTREAM", &by_variable);
+    let flag = || variable().flag("--upstream", &by_flag);
+    for (index, launch) in [file(), variable(), flag()].into_iter().enumerate() {
+        let gateway = launch.listening().await;
+        assert_eq!(answering(&gateway, &upstreams).await, index);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_flag_has_its_variable() {
+    let site = Tiers::SqliteMemory.site().await.expect("it needs no server");
+    let gateway = Launch::command(PROGRAM, &["serve"])
+        .variable("ONCEGATE_UPSTREAM", &site.upstream.url())
+        .variable("ONCEGATE_LISTEN", "127.0.0.1:0")
+        .variable("ONCEGATE_ADMIN_LISTEN", "127.0.0.1:0")
+        .variable("ONCEGATE_DURABLE", &site.durable.url)
+        .variable("ONCEGATE_FAST", "none")
+        .variable("ONCEGATE_ADMIN_TOKEN", "hunter2")
+        .listening()
+        .await;
+    assert_eq!(gateway.get("/").await.status, 201);
+    assert_eq!(site.upstream.count(), 1);
+    assert!(!gateway.stderr().contains("hunter2"), "{}", gateway.stderr());
+}
