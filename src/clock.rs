@@ -4,6 +4,7 @@
 //! a [`Timestamp`]; an instance's own wall clock never decides anything. Waiting and measuring use
 //! the monotonic [`now`].
 
+use std::fmt;
 use std::ops::Add;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,26 @@ impl Timestamp {
     /// How long ago `earlier` was; zero if it is still to come.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// RFC 3339, in UTC, to the millisecond. The days are counted in eras of 400 years that begin in
+/// March, so that a leap day is the last of its year.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0.div_euclid(1000), self.0.rem_euclid(1000));
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let since_march_of_year_0 = days + 719_468;
+        let (era, day) =
+            (since_march_of_year_0.div_euclid(146_097), since_march_of_year_0.rem_euclid(146_097));
+        let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+        let day_of_year = day - (365 * year + year / 4 - year / 100);
+        let month_from_march = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+        let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+        let year = era * 400 + year + i64::from(month <= 2);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
     }
 }
 
@@ -51,4 +72,24 @@ pub fn after(duration: Duration) -> Instant {
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_written_as_rfc_3339() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399_999, "2000-02-28T23:59:59.999Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199_001, "2024-02-29T23:59:59.001Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+            (1_795_007_644_250, "2026-11-18T13:14:04.250Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Timestamp::from_millis(millis).to_string(), text);
+        }
+    }
 }

@@ -5,9 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::{Method, Request, Response, StatusCode};
+use http::header::ALLOW;
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 
+use crate::admin::routes::{self, Asks, Endpoint, Found};
+use crate::admin::{Access, Actor, Api};
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::gateway::Gateway;
@@ -24,36 +27,76 @@ struct Shared {
     gateway: Arc<Gateway>,
     exposition: Option<Exposition>,
     ready: Arc<AtomicBool>,
+    access: Access,
+    api: Api,
 }
 
 impl Handler {
     pub fn new(
+        config: &Config,
         engine: &Engine,
         gateway: &Arc<Gateway>,
         exposition: Option<Exposition>,
         ready: Arc<AtomicBool>,
     ) -> Self {
+        let (access, api) = (Access::new(&config.admin), Api::new(engine, config));
         let (engine, gateway) = (engine.clone(), gateway.clone());
-        Self(Arc::new(Shared { engine, gateway, exposition, ready }))
+        Self(Arc::new(Shared { engine, gateway, exposition, ready, access, api }))
+    }
+
+    pub fn reload(&self, config: &Config) {
+        self.0.api.reload(config);
     }
 }
 
 impl server::Handler for Handler {
     async fn handle(&self, request: Request<Incoming>, _: Peer) -> Response<Body> {
         let shared = &self.0;
-        match (request.method(), request.uri().path()) {
-            (&Method::GET, "/livez") => decision::state(true, "alive", ""),
-            (&Method::GET, "/readyz") => {
+        let entry = match routes::find(request.method(), request.uri().path()) {
+            Found::Entry(entry) => entry,
+            Found::OtherMethods(allowed) => return other_method(&allowed),
+            Found::Nothing => return not_found(),
+        };
+        let (head, body) = request.into_parts();
+        let actor = match entry.asks {
+            Asks::Nothing => Actor::Local,
+            asks => match shared.access.check(&head, asks) {
+                Ok(actor) => actor,
+                Err(denied) => return denied.into_response(),
+            },
+        };
+        let request = Request::from_parts(head, body);
+        let query = request.uri().query().unwrap_or_default();
+        match entry.endpoint {
+            Endpoint::Livez => decision::state(true, "alive", ""),
+            Endpoint::Readyz => {
                 decision::state(shared.ready.load(Ordering::Relaxed), "ready", "draining")
             }
-            (&Method::GET, "/health") => decision::health(&shared.engine).await,
-            (&Method::GET, "/metrics") if shared.exposition.is_some() => {
+            Endpoint::Health => decision::health(&shared.engine).await,
+            Endpoint::Metrics => {
                 shared.gateway.publish_gauges();
                 shared.exposition.as_ref().map_or_else(not_found, admin::metrics)
             }
-            _ => not_found(),
+            Endpoint::OpenApi => admin::document(),
+            Endpoint::Overview => shared.api.overview().await,
+            Endpoint::Records => shared.api.records(query).await,
+            Endpoint::Record => shared.api.record(query).await,
+            Endpoint::Forget => shared.api.forget(query, actor).await,
+            Endpoint::Resolve => shared.api.resolve(request, actor).await,
+            Endpoint::Acquire | Endpoint::Complete | Endpoint::Heartbeat => not_found(),
         }
     }
+}
+
+fn other_method(allowed: &str) -> Response<Body> {
+    let detail = format!("This path takes {allowed}.");
+    let (code, title) = ("method-not-allowed", "Not with this method");
+    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, code, title, detail);
+    let mut response = problem.into_response();
+    if let Ok(allowed) = HeaderValue::from_str(allowed) {
+        response.headers_mut().insert(ALLOW, allowed);
+    }
+    response
 }
 
 fn not_found() -> Response<Body> {

@@ -50,6 +50,7 @@ pub struct App {
     gateway: Arc<Gateway>,
     front: Arc<server::Front>,
     fronts: fronts::Fronts,
+    admin: admin::Handler,
     admin_address: SocketAddr,
     stop: Stop,
     admin_stop: Stop,
@@ -81,15 +82,24 @@ impl App {
         let (stop, admin_stop) = (Stop::default(), Stop::default());
         let ready = Arc::new(AtomicBool::new(true));
         let fronts = fronts::start(listeners, &front, &gateway, &stop)?;
-        let handler = admin::Handler::new(&engine, &gateway, exposition, ready.clone());
-        let admin_address =
-            admin::start(admin_listeners, &config, handler, &admin_stop).map_err(|error| {
+        let handler = admin::Handler::new(&config, &engine, &gateway, exposition, ready.clone());
+        let admin_address = admin::start(admin_listeners, &config, handler.clone(), &admin_stop)
+            .map_err(|error| {
                 let address = config.admin.listen;
                 StartError::Listen { what: "the admin address", address, error }
             })?;
-        let app =
-            Self { config, engine, gateway, front, fronts, admin_address, stop, admin_stop, ready };
-        Ok(app)
+        Ok(Self {
+            config,
+            engine,
+            gateway,
+            front,
+            fronts,
+            admin: handler,
+            admin_address,
+            stop,
+            admin_stop,
+            ready,
+        })
     }
 
     /// Where clients connect.
@@ -106,6 +116,7 @@ impl App {
     pub fn reload(&mut self, read: Config) -> Vec<String> {
         let Reload { config, needs_restart } = self.config.reload(read);
         self.gateway.reload(&config);
+        self.admin.reload(&config);
         let mut remarks = Vec::new();
         if !needs_restart.is_empty() {
             remarks.push(format!(

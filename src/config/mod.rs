@@ -42,7 +42,7 @@ pub use route::{KeyFrom, Mode, Need, Per, RateLimit, Route, TenantFrom};
 pub use secret::{Secret, SecretUrl};
 pub use sections::{Connections, Http2, Janitor, Limits, Reconciler, Tls, UpstreamTls};
 pub use tiers::{Durable, Fast, WhenDown};
-pub use units::Rate;
+pub use units::{Rate, parse_duration};
 pub use upstream::Upstream;
 
 #[derive(Clone, Debug)]

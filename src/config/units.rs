@@ -58,7 +58,8 @@ impl Setting for Duration {
     }
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// `1h30m` and the like.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut units, mut total) = (text, &TIMES[..], 0_u64);
     while total == 0 && units.len() == TIMES.len() || !rest.is_empty() {
         let (number, unit, after) = split_number(rest)?;

@@ -8,6 +8,7 @@ mod claim;
 mod execute;
 mod flights;
 mod follow;
+pub mod inspect;
 mod leases;
 mod operator;
 mod request;

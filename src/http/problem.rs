@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Body;
 
+#[derive(Debug)]
 pub struct Problem {
     pub status: StatusCode,
     /// The last part of `type`, and the word for logs and headers.

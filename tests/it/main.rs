@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin;
 mod bed;
 mod durable;
 mod engine;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use sqlx::{Database, Pool};
 use uuid::Uuid;
 
+use super::listing::{Listing, Walk};
 use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::{Audit, NewClaim, TakeOver};
 use crate::clock::millis;
@@ -97,6 +98,25 @@ pub trait Backend: Send + Sync + 'static {
         &self,
         conn: &mut Connection<Self>,
         line: i64,
+    ) -> impl Future<Output = Outcome<Vec<AuditRow>>> + Send;
+
+    fn list(
+        &self,
+        conn: &mut Connection<Self>,
+        asked: &Listing,
+        walk: Walk,
+        limit: u32,
+    ) -> impl Future<Output = Outcome<Vec<Row>>> + Send;
+    /// The first record that a window below this id leaves out.
+    fn window(
+        &self,
+        conn: &mut Connection<Self>,
+        below: Uuid,
+    ) -> impl Future<Output = Outcome<Option<Uuid>>> + Send;
+    fn audit_of(
+        &self,
+        conn: &mut Connection<Self>,
+        identity: &Identity,
     ) -> impl Future<Output = Outcome<Vec<AuditRow>>> + Send;
 }
 
@@ -395,6 +415,8 @@ pub mod operations {
 
     pub use uuid::Uuid;
 
+    pub(in super::super) use super::super::listing::listing_operations;
+    pub use super::super::listing::{Kind, Listing, Walk};
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, NewClaim, Right, TakeOver};

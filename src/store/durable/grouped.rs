@@ -11,10 +11,12 @@ use sqlx::migrate::MigrateError;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::backend::{Backend, Connection, Removal};
 use super::batches::{ClaimJob, ClaimWriter, SettleJob, SettleWriter};
 use super::connection::Kept;
+use super::listing::{Listing, Page, Position, WINDOWS, Walk};
 use super::row::{self, AuditRow, Row};
 use super::sizes::MAX_IDS;
 use super::withdrawals::Withdrawals;
@@ -24,7 +26,7 @@ use super::{
     Writes, Written,
 };
 use crate::clock::Timestamp;
-use crate::idempotency::{Fence, Found, Identity, Settlement};
+use crate::idempotency::{Fence, Found, Identity, RecordId, Settlement};
 use crate::store::StoreError;
 
 const MIGRATION_TRIES: u32 = 20;
@@ -290,6 +292,41 @@ impl<B: Backend> DurableTier for Grouped<B> {
         rows.into_iter().map(audit_line).collect()
     }
 
+    async fn audit_of(&self, identity: &Identity) -> Result<Vec<AuditLine>, StoreError> {
+        let identity = identity.clone();
+        let rows = self.run(move |b, c| {
+            let identity = identity.clone();
+            Box::pin(async move { b.audit_of(c, &identity).await })
+        });
+        rows.await?.into_iter().map(audit_line).collect()
+    }
+
+    async fn list(&self, asked: Listing) -> Result<Page, StoreError> {
+        let limit = asked.limit.max(1);
+        let asked = Arc::new(asked);
+        if asked.key.is_some() || asked.is_longest_first() {
+            let walk = match asked.is_longest_first() {
+                true => Walk::State { behind: asked.behind() },
+                false => Walk::Key { below: asked.below() },
+            };
+            return Ok(page(&asked, self.listed(&asked, walk, limit + 1).await?, None));
+        }
+        let (mut found, mut below) = (Vec::new(), asked.below());
+        for _ in 0..WINDOWS {
+            let left = limit + 1 - u32::try_from(found.len()).unwrap_or(limit);
+            let end = self.run(move |b, c| Box::pin(b.window(c, below))).await?;
+            // The row behind the window is the first of the next one.
+            let down_to = end.map_or(Uuid::nil(), after);
+            let walk = Walk::Newest { below, down_to };
+            found.extend(self.listed(&asked, walk, left).await?);
+            if end.is_none() || found.len() > limit as usize {
+                return Ok(page(&asked, found, None));
+            }
+            below = down_to;
+        }
+        Ok(page(&asked, found, Some(Position::Below(RecordId(below)))))
+    }
+
     async fn close(&self) {
         self.stop.cancel();
         // The lanes write their last first; a database that hangs is not waited for.
@@ -299,6 +336,20 @@ impl<B: Backend> DurableTier for Grouped<B> {
 }
 
 impl<B: Backend> Grouped<B> {
+    async fn listed(
+        &self,
+        asked: &Arc<Listing>,
+        walk: Walk,
+        limit: u32,
+    ) -> Result<Vec<Found>, StoreError> {
+        let asked = asked.clone();
+        let rows = self.run(move |b, c| {
+            let asked = asked.clone();
+            Box::pin(async move { b.list(c, &asked, walk, limit).await })
+        });
+        rows.await?.into_iter().map(Row::found).collect()
+    }
+
     async fn audited(
         &self,
         identity: &Identity,
@@ -312,6 +363,20 @@ impl<B: Backend> Grouped<B> {
         })
         .await
     }
+}
+
+/// The next higher id: windows end above the row that they leave out.
+fn after(id: Uuid) -> Uuid {
+    Uuid::from_u128(id.as_u128().saturating_add(1))
+}
+
+/// One more than a page holds was asked for, to see whether another one follows.
+fn page(asked: &Listing, mut found: Vec<Found>, unless_full: Option<Position>) -> Page {
+    let limit = asked.limit.max(1) as usize;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = if more { found.last().map(|last| asked.position(last)) } else { unless_full };
+    Page { found, next }
 }
 
 fn audit_line(row: AuditRow) -> Result<AuditLine, StoreError> {

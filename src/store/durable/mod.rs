@@ -11,6 +11,7 @@ mod backend;
 mod batches;
 mod connection;
 mod grouped;
+mod listing;
 mod mysql;
 mod nodelay;
 mod postgres;
@@ -25,6 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+pub use listing::{Kind, Listing, Page, Position};
 
 use crate::clock::Timestamp;
 use crate::idempotency::decide::Asked;
@@ -144,6 +147,10 @@ pub trait DurableTier: Send + Sync {
     async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError>;
     /// The audit trail after a line; `i64::MAX` as the line asks only for the newest.
     async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError>;
+    /// What was done to one record, in order.
+    async fn audit_of(&self, identity: &Identity) -> Result<Vec<AuditLine>, StoreError>;
+    /// A page of records, reading a bounded number of them.
+    async fn list(&self, asked: Listing) -> Result<Page, StoreError>;
 
     /// Stops taking work and closes the connections once what was taken is done.
     async fn close(&self);

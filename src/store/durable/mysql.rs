@@ -119,6 +119,7 @@ impl Backend for MySqlBackend {
     }
 
     shared_operations!(SQL, str::as_bytes);
+    listing_operations!(SQL, str::as_bytes);
 }
 
 pub fn statements() -> Vec<(&'static str, &'static str)> {

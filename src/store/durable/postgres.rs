@@ -69,6 +69,7 @@ impl Backend for PostgresBackend {
 
     settle_of_rows!(SETTLE);
     shared_operations!(SQL, std::convert::identity::<&str>);
+    listing_operations!(SQL, std::convert::identity::<&str>);
 }
 
 pub fn statements() -> Vec<(&'static str, &'static str)> {

@@ -74,6 +74,7 @@ impl Backend for SqliteBackend {
 
     settle_of_rows!(SETTLE);
     shared_operations!(SQL, std::convert::identity::<&str>);
+    listing_operations!(SQL, std::convert::identity::<&str>);
 }
 
 pub fn statements() -> Vec<(&'static str, &'static str)> {

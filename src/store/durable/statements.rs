@@ -3,6 +3,7 @@
 //! `?` marks a parameter and `{now}` the database's clock. Each is a single statement that carries
 //! its own conditions, so that nothing depends on what was read before.
 
+use super::listing::Texts;
 use super::sizes::{MAX_IDS, MAX_ROWS, Sizes, lasting, repeat};
 
 /// Where the dialects differ.
@@ -37,12 +38,13 @@ pub struct Statements {
     pub audit: &'static str,
     pub audit_after: &'static str,
     pub audit_newest: &'static str,
+    pub listing: Texts,
 }
 
-const TABLE: &str = "oncegate_records";
+pub const TABLE: &str = "oncegate_records";
 /// Written out beside the state that is asked for: SQLite uses a partial index only where the
 /// statement repeats the index's own condition.
-const OPEN: &str = "state <> 'SUCCEEDED'";
+pub const OPEN: &str = "state <> 'SUCCEEDED'";
 const SAME_IDENTITY: &str = "(idem_key = ? AND scope = ? AND tenant = ?)";
 
 impl Statements {
@@ -116,6 +118,7 @@ impl Statements {
                  VALUES ({now}, ?, ?, ?, ?, ?, ?)"),
             audit_after: one(&format!("{} WHERE id > ? ORDER BY id LIMIT 1000", dialect.audit())),
             audit_newest: one(&format!("{} ORDER BY id DESC LIMIT 1", dialect.audit())),
+            listing: Texts::new(dialect),
         }
     }
 }
@@ -123,7 +126,7 @@ impl Statements {
 impl Statements {
     /// Each by its name, in the size of four rows where it has sizes.
     pub fn named(&self) -> Vec<(&'static str, &'static str)> {
-        vec![
+        let mut all = vec![
             ("insert", self.insert.exactly(4)),
             ("find", self.find.exactly(4)),
             ("owners", self.owners.exactly(4)),
@@ -138,7 +141,9 @@ impl Statements {
             ("audit", self.audit),
             ("audit_after", self.audit_after),
             ("audit_newest", self.audit_newest),
-        ]
+        ];
+        all.extend(self.listing.named());
+        all
     }
 }
 
@@ -160,7 +165,7 @@ impl Dialect {
         }
     }
 
-    fn columns(&self) -> String {
+    pub fn columns(&self) -> String {
         let text = ["tenant", "scope", "idem_key", "state", "result_ref", "last_error"];
         format!(
             "id, fingerprint, credential, attempt, token, due_at, expires_at, response_status, \
@@ -170,7 +175,7 @@ impl Dialect {
         )
     }
 
-    fn audit(&self) -> String {
+    pub fn audit(&self) -> String {
         let text = ["actor", "action", "idem_key", "scope", "tenant", "note"];
         format!("SELECT id, at, {} FROM oncegate_audit", text.map(self.text).join(", "))
     }

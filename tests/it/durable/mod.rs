@@ -27,6 +27,7 @@ mod claims;
 mod expiry;
 mod fencing;
 mod leases;
+mod listing;
 mod lost_answers;
 mod operators;
 mod outages;
@@ -132,6 +133,12 @@ promises! {
         forgetting_removes_the_record_and_leaves_an_audit_line
         forgetting_leaves_a_run_under_its_lease_alone
         the_audit_trail_is_read_in_order_and_in_pages;
+    listing:
+        records_are_listed_newest_first_in_pages
+        each_filter_finds_what_it_names_and_nothing_else
+        open_records_are_listed_longest_standing_first
+        an_expired_record_is_not_listed
+        the_lines_of_one_record_are_read_in_order;
     refusals:
         a_refused_reference_costs_neither_its_answer_nor_its_neighbours
         a_refused_error_text_still_ends_its_attempt

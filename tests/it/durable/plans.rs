@@ -94,7 +94,13 @@ fn with_literals(text: &str, database: Database) -> String {
         let in_a_list = before
             .rfind('(')
             .is_some_and(|open| before[..open].ends_with(" IN ") && !before[open..].contains(')'));
-        let literal = if ends(&["idem_key ="]) {
+        let literal = if [" > id", " < id", " <= id"].iter().any(|id| after.starts_with(id)) {
+            binary(n, database)
+        } else if ends(&["state ="]) {
+            "'UNKNOWN'".into()
+        } else if ends(&["updated_at ="]) {
+            "1".into()
+        } else if ends(&["idem_key ="]) {
             format!("'key {n}'")
         } else if ends(&["scope ="]) {
             "'payment'".into()

@@ -1,0 +1,78 @@
+//! Every path of the admin listener, in one table that the dispatcher and the API's description
+//! are both held to.
+
+use http::Method;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    Livez,
+    Readyz,
+    Health,
+    Metrics,
+    OpenApi,
+    Overview,
+    Records,
+    Record,
+    Resolve,
+    Forget,
+    Acquire,
+    Complete,
+    Heartbeat,
+}
+
+/// What an endpoint asks of whoever calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    Nothing,
+    ToRead,
+    /// Everything that changes a record, the decision API included.
+    ToChange,
+}
+
+pub struct Entry {
+    pub method: Method,
+    pub path: &'static str,
+    pub endpoint: Endpoint,
+    pub asks: Asks,
+}
+
+pub enum Found {
+    Entry(&'static Entry),
+    /// The path is known, the method is not; these are.
+    OtherMethods(String),
+    Nothing,
+}
+
+const fn entry(method: Method, path: &'static str, endpoint: Endpoint, asks: Asks) -> Entry {
+    Entry { method, path, endpoint, asks }
+}
+
+pub const TABLE: &[Entry] = &[
+    entry(Method::GET, "/livez", Endpoint::Livez, Asks::Nothing),
+    entry(Method::GET, "/readyz", Endpoint::Readyz, Asks::Nothing),
+    entry(Method::GET, "/health", Endpoint::Health, Asks::Nothing),
+    entry(Method::GET, "/metrics", Endpoint::Metrics, Asks::Nothing),
+    entry(Method::GET, "/openapi.json", Endpoint::OpenApi, Asks::ToRead),
+    entry(Method::GET, "/api/overview", Endpoint::Overview, Asks::ToRead),
+    entry(Method::GET, "/api/records", Endpoint::Records, Asks::ToRead),
+    entry(Method::GET, "/api/record", Endpoint::Record, Asks::ToRead),
+    entry(Method::POST, "/api/record/resolve", Endpoint::Resolve, Asks::ToChange),
+    entry(Method::DELETE, "/api/record", Endpoint::Forget, Asks::ToChange),
+    entry(Method::POST, "/acquire", Endpoint::Acquire, Asks::ToChange),
+    entry(Method::POST, "/complete", Endpoint::Complete, Asks::ToChange),
+    entry(Method::POST, "/heartbeat", Endpoint::Heartbeat, Asks::ToChange),
+];
+
+pub fn find(method: &Method, path: &str) -> Found {
+    // An answer to HEAD is that to GET without its body, which the server leaves out.
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    let here = || TABLE.iter().filter(|entry| entry.path == path);
+    match here().find(|entry| entry.method == *method) {
+        Some(entry) => Found::Entry(entry),
+        None if here().next().is_none() => Found::Nothing,
+        None => {
+            let methods: Vec<_> = here().map(|entry| entry.method.as_str()).collect();
+            Found::OtherMethods(methods.join(", "))
+        }
+    }
+}
