@@ -46,6 +46,9 @@ impl server::Handler for Handler {
             (&Method::GET, "/readyz") => {
                 decision::state(shared.ready.load(Ordering::Relaxed), "ready", "draining")
             }
+            (&Method::POST, "/acquire") => decision::acquire(&shared.engine, request).await,
+            (&Method::POST, "/complete") => decision::complete(&shared.engine, request).await,
+            (&Method::POST, "/heartbeat") => decision::heartbeat(&shared.engine, request).await,
             (&Method::GET, "/health") => decision::health(&shared.engine).await,
             (&Method::GET, "/metrics") if shared.exposition.is_some() => {
                 shared.gateway.publish_gauges();
