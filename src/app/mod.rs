@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::gateway::Gateway;
 use crate::gateway::upstream::UpstreamsError;
 use crate::http::server::{self, Stop, TlsError};
+use crate::jobs::Jobs;
 use crate::store::StoreError;
 use crate::telemetry::prometheus::Exposition;
 
@@ -54,6 +55,7 @@ pub struct App {
     stop: Stop,
     admin_stop: Stop,
     ready: Arc<AtomicBool>,
+    jobs: Jobs,
 }
 
 impl App {
@@ -87,8 +89,19 @@ impl App {
                 let address = config.admin.listen;
                 StartError::Listen { what: "the admin address", address, error }
             })?;
-        let app =
-            Self { config, engine, gateway, front, fronts, admin_address, stop, admin_stop, ready };
+        let jobs = Jobs::start(&engine, &config);
+        let app = Self {
+            config,
+            engine,
+            gateway,
+            front,
+            fronts,
+            admin_address,
+            stop,
+            admin_stop,
+            ready,
+            jobs,
+        };
         Ok(app)
     }
 
@@ -106,6 +119,7 @@ impl App {
     pub fn reload(&mut self, read: Config) -> Vec<String> {
         let Reload { config, needs_restart } = self.config.reload(read);
         self.gateway.reload(&config);
+        self.jobs.reload(&config);
         let mut remarks = Vec::new();
         if !needs_restart.is_empty() {
             remarks.push(format!(
@@ -126,6 +140,7 @@ impl App {
         let deadline = clock::after(self.config.shutdown_grace);
         self.ready.store(false, Ordering::Relaxed);
         self.stop.softly();
+        self.jobs.stop().await;
         let mut ended = self.fronts.ended;
         if tokio::time::timeout_at(deadline.into(), fronts::all(&mut ended)).await.is_err() {
             tracing::warn!("the grace is over: what is still in flight is cut off");
