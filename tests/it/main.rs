@@ -4,10 +4,12 @@
 mod support;
 
 mod bed;
+mod decision;
 mod durable;
 mod engine;
 mod fast;
 mod faults;
 mod gateway;
+mod jobs;
 mod model;
 mod sql;
