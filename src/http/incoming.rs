@@ -1,5 +1,7 @@
 //! Reading what is sent to our own listeners: JSON, whole, within a limit of bytes and time.
 
+#![allow(clippy::result_large_err, reason = "a problem is the rare end of one request")]
+
 use std::time::Duration;
 
 use bytes::Bytes;
