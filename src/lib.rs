@@ -62,6 +62,7 @@ pub mod engine;
 pub mod gateway;
 pub mod http;
 pub mod idempotency;
+pub mod jobs;
 pub mod lifecycle;
 pub mod store;
 pub mod telemetry;

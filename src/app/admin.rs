@@ -83,7 +83,9 @@ impl server::Handler for Handler {
             Endpoint::Record => shared.api.record(query).await,
             Endpoint::Forget => shared.api.forget(query, actor).await,
             Endpoint::Resolve => shared.api.resolve(request, actor).await,
-            Endpoint::Acquire | Endpoint::Complete | Endpoint::Heartbeat => not_found(),
+            Endpoint::Acquire => decision::acquire(&shared.engine, request).await,
+            Endpoint::Complete => decision::complete(&shared.engine, request).await,
+            Endpoint::Heartbeat => decision::heartbeat(&shared.engine, request).await,
         }
     }
 }

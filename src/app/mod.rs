@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::gateway::Gateway;
 use crate::gateway::upstream::UpstreamsError;
 use crate::http::server::{self, Stop, TlsError};
+use crate::jobs::Jobs;
 use crate::store::StoreError;
 use crate::telemetry::prometheus::Exposition;
 
@@ -55,6 +56,7 @@ pub struct App {
     stop: Stop,
     admin_stop: Stop,
     ready: Arc<AtomicBool>,
+    jobs: Jobs,
 }
 
 impl App {
@@ -88,6 +90,7 @@ impl App {
                 let address = config.admin.listen;
                 StartError::Listen { what: "the admin address", address, error }
             })?;
+        let jobs = Jobs::start(&engine, &config);
         Ok(Self {
             config,
             engine,
@@ -99,6 +102,7 @@ impl App {
             stop,
             admin_stop,
             ready,
+            jobs,
         })
     }
 
@@ -117,6 +121,7 @@ impl App {
         let Reload { config, needs_restart } = self.config.reload(read);
         self.gateway.reload(&config);
         self.admin.reload(&config);
+        self.jobs.reload(&config);
         let mut remarks = Vec::new();
         if !needs_restart.is_empty() {
             remarks.push(format!(
@@ -137,6 +142,7 @@ impl App {
         let deadline = clock::after(self.config.shutdown_grace);
         self.ready.store(false, Ordering::Relaxed);
         self.stop.softly();
+        self.jobs.stop().await;
         let mut ended = self.fronts.ended;
         if tokio::time::timeout_at(deadline.into(), fronts::all(&mut ended)).await.is_err() {
             tracing::warn!("the grace is over: what is still in flight is cut off");

@@ -75,6 +75,14 @@ impl Claim {
         Ok(if lost.is_empty() { StillOurs::Yes } else { StillOurs::No })
     }
 
+    /// Lets the attempt go on elsewhere: nothing here renews or ends it any more. It lives until
+    /// its lease is over, or whoever has its token ends it.
+    pub fn detach(mut self) {
+        if let Some(open) = self.open.take() {
+            open.shared.leases.remove(open.admitted.fence);
+        }
+    }
+
     /// Gives it back without waiting for the tiers.
     pub fn release_later(mut self, why: impl Into<String>) {
         if let Some(open) = self.open.take() {

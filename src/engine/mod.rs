@@ -5,6 +5,7 @@
 
 mod cache;
 mod claim;
+mod detached;
 mod execute;
 mod flights;
 mod follow;
@@ -13,6 +14,7 @@ mod leases;
 mod operator;
 mod request;
 mod settling;
+mod silent;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,10 +25,12 @@ use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use claim::{Claim, StillOurs};
+pub use detached::{Extended, Finish, Finished, Proof};
 pub use execute::{ExecuteError, Outcome};
 pub use operator::{OperatorError, Resolution};
 pub use request::Request;
 pub use settling::Settled;
+pub use silent::{Pulse, Silent};
 
 use crate::clock;
 use crate::idempotency::decide::differs;

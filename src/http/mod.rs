@@ -1,8 +1,10 @@
 //! What every listener shares: bodies, problem documents, header rules, and the server itself.
 
 pub mod body;
+pub mod client;
 pub mod headers;
 pub mod idle_limited;
+pub mod incoming;
 pub mod json;
 pub mod problem;
 pub mod server;

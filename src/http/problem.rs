@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::Body;
 
@@ -22,7 +22,7 @@ pub struct Problem {
     pub retryable: bool,
     pub retry_after: Option<Duration>,
     /// Members besides the usual ones.
-    pub members: Map<String, Value>,
+    pub members: Vec<(String, Value)>,
 }
 
 impl Problem {
@@ -33,7 +33,7 @@ impl Problem {
         detail: impl Into<Cow<'static, str>>,
     ) -> Self {
         let detail = detail.into();
-        let (retry_after, members) = (None, Map::new());
+        let (retry_after, members) = (None, Vec::new());
         Self { status, code, title, detail, retryable: false, retry_after, members }
     }
 
@@ -46,7 +46,7 @@ impl Problem {
     }
 
     pub fn member(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.members.insert(name.into(), value.into());
+        self.members.push((name.into(), value.into()));
         self
     }
 

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::key::KeyRules;
 use super::record::AfterFailure;
 use super::{
-    Body, Credential, Fingerprint, Found, HeaderBlock, Identity, Key, Policy, Record, RecordId,
-    ReplayTo, Scope, Snapshot, State, Tenant, Token, WhenFailed, WhenUnknown,
+    Body, Credential, Fingerprint, Found, HeaderBlock, Identity, Key, Origin, Policy, Record,
+    RecordId, ReplayTo, Scope, Snapshot, State, Tenant, Token, WhenFailed, WhenUnknown,
 };
 use crate::clock::Timestamp;
 
@@ -53,9 +53,13 @@ fn digests() -> impl Strategy<Value = Option<[u8; 32]>> {
     proptest::option::of((0..2u8).prop_map(|n| [n; 32]))
 }
 
+fn origins() -> impl Strategy<Value = Origin> {
+    prop_oneof![Just(Origin::Call), Just(Origin::Decision)]
+}
+
 pub fn founds() -> impl Strategy<Value = Found> {
-    (states(), 1..6u32, digests(), digests(), times(), times()).prop_map(
-        |(state, attempt, fingerprint, credential, updated_at, now)| {
+    (states(), 1..6u32, digests(), digests(), times(), times(), origins()).prop_map(
+        |(state, attempt, fingerprint, credential, updated_at, now, origin)| {
             let key = Key::new("key", &KeyRules::default()).expect("it is a key");
             let record = Record {
                 id: RecordId::fresh(),
@@ -67,6 +71,8 @@ pub fn founds() -> impl Strategy<Value = Found> {
                 state,
                 result_ref: None,
                 last_error: None,
+                origin,
+                attend_at: None,
                 created_at: updated_at,
                 updated_at,
             };
@@ -80,8 +86,16 @@ pub fn policies() -> impl Strategy<Value = Policy> {
         prop_oneof![Just(WhenFailed::Retry), Just(WhenFailed::Replay), Just(WhenFailed::Reject)];
     let when_unknown = prop_oneof![Just(WhenUnknown::Hold), Just(WhenUnknown::Retry)];
     let replay_to = prop_oneof![Just(ReplayTo::AnyCredential), Just(ReplayTo::SameCredential)];
-    (durations(), durations(), 1..6u32, durations(), when_failed, when_unknown, replay_to).prop_map(
-        |(ttl, lease, max_attempts, retry_backoff, when_failed, when_unknown, replay_to)| Policy {
+    let times = (durations(), durations(), durations());
+    (times, 1..6u32, when_failed, when_unknown, replay_to, origins()).prop_map(
+        |(
+            (ttl, lease, retry_backoff),
+            max_attempts,
+            when_failed,
+            when_unknown,
+            replay_to,
+            origin,
+        )| Policy {
             ttl,
             lease,
             wait: Duration::ZERO,
@@ -90,6 +104,7 @@ pub fn policies() -> impl Strategy<Value = Policy> {
             max_attempts,
             retry_backoff,
             replay_to,
+            origin,
         },
     )
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::record::AfterFailure;
 use super::{
-    Credential, Fingerprint, Found, Policy, Record, ReplayTo, Snapshot, State, WhenUnknown,
+    Credential, Fingerprint, Found, Origin, Policy, Record, ReplayTo, Snapshot, State, WhenUnknown,
 };
 use crate::clock::Timestamp;
 
@@ -96,6 +96,12 @@ pub fn decide<'r>(found: Option<&'r Found>, asked: &Asked, policy: &Policy) -> D
             .when_unknown
         {
             WhenUnknown::Hold => Decision::Refuse(Refusal::OutcomeUnknown { retry_after: None }),
+            // Its retries are the decision API's own affair; a call's are for its route to allow.
+            WhenUnknown::Retry
+                if (policy.origin, record.origin) == (Origin::Decision, Origin::Call) =>
+            {
+                Decision::Refuse(Refusal::OutcomeUnknown { retry_after: None })
+            }
             WhenUnknown::Retry => again(record, *from, now, policy, |retry_after| {
                 Refusal::OutcomeUnknown { retry_after }
             }),
@@ -194,6 +200,16 @@ mod tests {
                 prop_assert_eq!(policy.when_unknown, WhenUnknown::Retry);
                 prop_assert!(from <= found.now, "the lease still runs");
                 prop_assert!(found.record.attempt < policy.max_attempts);
+            }
+        }
+
+        #[test]
+        fn a_decision_never_takes_over_what_a_call_left_unknown(
+            found in founds(), asked in asked(), policy in policies()
+        ) {
+            let open = matches!(found.record.state, State::Processing { .. } | State::Unknown { .. });
+            if open && policy.origin == Origin::Decision && found.record.origin == Origin::Call {
+                prop_assert!(!executes(&decide(Some(&found), &asked, &policy)));
             }
         }
 

@@ -21,7 +21,7 @@ pub use fingerprint::Fingerprint;
 pub use identity::{Identity, IdentityDigest, Scope};
 pub use key::Key;
 pub use policy::{Policy, ReplayTo, WhenFailed, WhenUnknown};
-pub use record::{Fence, Found, Record, RecordId, State, Token};
+pub use record::{Fence, Found, Origin, Record, RecordId, State, Token};
 pub use settle::{Ending, Settlement, settle};
 pub use snapshot::{Body, HeaderBlock, Snapshot};
 pub use tenant::{Credential, Tenant};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Origin;
+
 const BACKOFF_CAP: Duration = Duration::from_secs(3600);
 const BACKOFF_DOUBLINGS: u32 = 6;
 
@@ -19,6 +21,8 @@ pub struct Policy {
     /// Base of the pause before a failed record executes again.
     pub retry_backoff: Duration,
     pub replay_to: ReplayTo,
+    /// Who runs what is admitted. A caller of the decision API never runs what a call left unknown.
+    pub origin: Origin,
 }
 
 /// After a definite failure.
@@ -61,6 +65,7 @@ impl Default for Policy {
             max_attempts: 10,
             retry_backoff: Duration::ZERO,
             replay_to: ReplayTo::AnyCredential,
+            origin: Origin::Call,
         }
     }
 }

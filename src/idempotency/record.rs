@@ -41,6 +41,16 @@ pub struct Fence {
     pub token: Token,
 }
 
+/// Who runs the attempts of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// This process or another one like it: it renews the lease while it runs.
+    #[default]
+    Call,
+    /// A caller of the decision API, who may be anywhere: nobody renews but that caller.
+    Decision,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub id: RecordId,
@@ -53,6 +63,9 @@ pub struct Record {
     pub state: State,
     pub result_ref: Option<String>,
     pub last_error: Option<LastError>,
+    pub origin: Origin,
+    /// When a job has to see to it: call a decision's owner back, probe an unknown call.
+    pub attend_at: Option<Timestamp>,
     pub created_at: Timestamp,
     /// While PROCESSING: when this attempt began.
     pub updated_at: Timestamp,

@@ -56,7 +56,10 @@ pub enum Settlement {
     },
     Hold {
         why: String,
+        /// When policy may let a retry execute.
         retry_in: Duration,
+        /// When the upstream is probed for what happened.
+        probe_in: Duration,
     },
     /// The record is removed, as if it had never been.
     Release,
@@ -91,7 +94,10 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
             };
             Settlement::Fail { then, error: cut(error), keep }
         }
-        Ending::Unknown { why } => Settlement::Hold { why: cut(why), retry_in: policy.lease },
+        Ending::Unknown { why } => {
+            let lease = policy.lease;
+            Settlement::Hold { why: cut(why), retry_in: lease, probe_in: lease }
+        }
         Ending::Released { why } => match earlier {
             Earlier::Nothing => Settlement::Release,
             Earlier::Failed => Settlement::Fail {
@@ -99,14 +105,16 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
                 error: cut(why),
                 keep,
             },
-            Earlier::Unknown => Settlement::Hold { why: cut(why), retry_in: Duration::ZERO },
+            Earlier::Unknown => {
+                Settlement::Hold { why: cut(why), retry_in: Duration::ZERO, probe_in: policy.lease }
+            }
         },
     }
 }
 
 /// An error message is evidence, not a log: the first 4000 characters are kept, without the one
 /// character that not every database takes.
-fn cut(message: String) -> String {
+pub(crate) fn cut(message: String) -> String {
     let message = message.replace('\0', "");
     match message.char_indices().nth(ERROR_MAX_CHARACTERS) {
         Some((end, _)) => message[..end].to_owned(),

@@ -15,8 +15,8 @@ use crate::idempotency::decide::{Asked, differs};
 use crate::idempotency::record::AfterFailure;
 use crate::idempotency::settle::Earlier;
 use crate::idempotency::{
-    Admission, Decision, Ending, Fence, Found, Identity, IdentityDigest, Policy, Record, Refusal,
-    Settlement, State, Token, decide, settle,
+    Admission, Decision, Ending, Fence, Found, Identity, IdentityDigest, Origin, Policy, Record,
+    Refusal, Settlement, State, Token, decide, settle,
 };
 use crate::store::durable::{
     Audit, AuditLine, Claimed, DurableTier, NewClaim, Right, TakeOver, Taken, Written,
@@ -170,6 +170,7 @@ impl Tiered {
             // A fresh id each time: one that may still be withdrawn is never used again.
             let mut claim = NewClaim::new(identity.clone(), *asked, policy.lease);
             claim.fence.token = token;
+            claim.origin = policy.origin;
             let fence = claim.fence;
             let since = clock::now();
             let found = match self.durable.claim(claim).await? {
@@ -187,7 +188,10 @@ impl Tiered {
                         token,
                         lease: policy.lease,
                         asked: *asked,
-                        right: Right::Due,
+                        right: match policy.origin {
+                            Origin::Call => Right::Due,
+                            Origin::Decision => Right::Decision,
+                        },
                     };
                     if let Some(admitted) = self.take_over(take, &found.record, policy).await? {
                         return Ok((Step::Admitted(admitted), None));
@@ -352,6 +356,23 @@ impl Tiered {
             lease: policy.lease,
             asked: Asked::default(),
             right: Right::Operator,
+        };
+        self.take_over(take, &found.record, policy).await
+    }
+
+    /// Takes a call that has gone silent, to ask what became of it.
+    pub async fn take_to_probe(
+        &self,
+        found: &Found,
+        lease: Duration,
+        policy: &Policy,
+    ) -> Result<Option<Admitted>, StoreError> {
+        let take = TakeOver {
+            seen: found.record.fence(),
+            token: Token::fresh(),
+            lease,
+            asked: Asked::default(),
+            right: Right::Probe,
         };
         self.take_over(take, &found.record, policy).await
     }

@@ -147,3 +147,36 @@ pub fn upstream_connections(idle: usize, in_use: usize) {
     gauge!("oncegate_upstream_connections", "state" => "idle").set(idle as f64);
     gauge!("oncegate_upstream_connections", "state" => "in_use").set(in_use as f64);
 }
+
+/// How a silent record was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    Succeeded,
+    Failed,
+    Unknown,
+}
+
+pub fn settled(outcome: Settlement) {
+    let outcome = match outcome {
+        Settlement::Succeeded => "succeeded",
+        Settlement::Failed => "failed",
+        Settlement::Unknown => "unknown",
+    };
+    counter!("oncegate_settled_total", "outcome" => outcome).increment(1);
+}
+
+pub fn purged(records: u64) {
+    counter!("oncegate_purged_records_total").increment(records);
+}
+
+pub fn tier_up(tier: Tier, up: bool) {
+    gauge!("oncegate_tier_up", "tier" => tier.as_str()).set(f64::from(u8::from(up)));
+}
+
+/// What is open in the durable tier, as any instance sees it.
+pub fn open_records(processing: u64, stuck: u64, unknown: u64, oldest: Duration) {
+    gauge!("oncegate_processing_records").set(processing as f64);
+    gauge!("oncegate_stuck_records").set(stuck as f64);
+    gauge!("oncegate_unknown_records").set(unknown as f64);
+    gauge!("oncegate_oldest_processing_age_seconds").set(oldest.as_secs_f64());
+}

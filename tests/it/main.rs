@@ -5,10 +5,12 @@ mod support;
 
 mod admin;
 mod bed;
+mod decision;
 mod durable;
 mod engine;
 mod fast;
 mod faults;
 mod gateway;
+mod jobs;
 mod model;
 mod sql;

@@ -177,8 +177,11 @@ impl World {
             }
             Action::Lose { run } => {
                 if let Some(run) = self.take(run) {
-                    let settlement =
-                        Settlement::Hold { why: "no answer".into(), retry_in: Duration::ZERO };
+                    let settlement = Settlement::Hold {
+                        why: "no answer".into(),
+                        retry_in: Duration::ZERO,
+                        probe_in: Duration::ZERO,
+                    };
                     if self.settle(&run, settlement).await == Written::Applied {
                         self.expected[run.identity].lease_over = true;
                     }

@@ -156,6 +156,7 @@ fn read_keys(section: &mut Section<'_, '_>, top: &Upstream, path: String) -> Rou
         max_attempts,
         retry_backoff,
         replay_to,
+        origin: crate::idempotency::Origin::Call,
     };
     Route {
         path,

@@ -12,9 +12,9 @@ use uuid::Uuid;
 use super::listing::{Listing, Walk};
 use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::{Audit, NewClaim, TakeOver};
-use crate::clock::millis;
+use crate::clock::{Timestamp, millis};
 use crate::idempotency::settle::Failure;
-use crate::idempotency::{Body, Fence, Identity, RecordId, Settlement, Snapshot};
+use crate::idempotency::{Body, Fence, Identity, Origin, RecordId, Settlement, Snapshot};
 
 pub type Connection<B> = <<B as Backend>::Db as Database>::Connection;
 pub type Outcome<T> = Result<T, sqlx::Error>;
@@ -81,6 +81,19 @@ pub trait Backend: Send + Sync + 'static {
         age: Duration,
         limit: u32,
     ) -> impl Future<Output = Outcome<Vec<Row>>> + Send;
+    fn attending(
+        &self,
+        conn: &mut Connection<Self>,
+        origin: Origin,
+        limit: u32,
+    ) -> impl Future<Output = Outcome<Vec<Row>>> + Send;
+    fn attend(
+        &self,
+        conn: &mut Connection<Self>,
+        fence: Fence,
+        seen: Timestamp,
+        next: Option<Timestamp>,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
     fn counts(
         &self,
         conn: &mut Connection<Self>,
@@ -134,6 +147,7 @@ pub struct SettleRow<'a> {
     pub fence: Fence,
     pub state: &'static str,
     pub due_in: Option<i64>,
+    pub probe_in: Option<i64>,
     pub keep: Option<i64>,
     pub status: Option<i32>,
     pub headers: Option<&'a [u8]>,
@@ -149,6 +163,7 @@ impl<'a> SettleRow<'a> {
             fence,
             state,
             due_in: None,
+            probe_in: None,
             keep: None,
             status: None,
             headers: None,
@@ -174,9 +189,12 @@ impl<'a> SettleRow<'a> {
                     Failure::Refuse => failed,
                 }
             }
-            Settlement::Hold { why, retry_in } => {
-                Self { due_in: Some(millis(*retry_in)), error: Some(why), ..blank("UNKNOWN") }
-            }
+            Settlement::Hold { why, retry_in, probe_in } => Self {
+                due_in: Some(millis(*retry_in)),
+                probe_in: Some(millis(*probe_in)),
+                error: Some(why),
+                ..blank("UNKNOWN")
+            },
             Settlement::Release => return None,
         })
     }
@@ -216,7 +234,9 @@ macro_rules! shared_operations {
                     .bind(claim.asked.fingerprint.as_ref().map(|f| &f.as_bytes()[..]))
                     .bind(claim.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                     .bind(claim.fence.token.0)
-                    .bind(millis(claim.lease));
+                    .bind(millis(claim.lease))
+                    .bind(decision(claim.origin))
+                    .bind(attended(claim.origin, claim.lease));
             }
             Ok(query.execute(conn).await?.rows_affected())
         }
@@ -268,8 +288,9 @@ macro_rules! shared_operations {
         ) -> Outcome<u64> {
             let _turn = self.turn().await;
             let fences = padded(fences.to_vec());
-            let mut query =
-                sqlx::query($statements.renew.exactly(fences.len())).bind(millis(lease));
+            let mut query = sqlx::query($statements.renew.exactly(fences.len()))
+                .bind(millis(lease))
+                .bind(millis(lease));
             for fence in &fences {
                 query = query.bind(fence.id.0);
             }
@@ -281,9 +302,18 @@ macro_rules! shared_operations {
 
         async fn take_over(&self, conn: &mut Connection<Self>, take: &TakeOver) -> Outcome<u64> {
             let _turn = self.turn().await;
+            let origin = match take.right {
+                Right::Decision => Some(Origin::Decision),
+                Right::Due => Some(Origin::Call),
+                // They run nothing: it stays whose it was.
+                Right::Probe | Right::Operator => None,
+            };
             let query = sqlx::query($statements.take_over)
+                .bind(i32::from(take.right != Right::Probe))
                 .bind(take.token.0)
                 .bind(millis(take.lease))
+                .bind(origin.map(decision))
+                .bind(origin.and_then(|origin| attended(origin, take.lease)))
                 .bind(take.asked.fingerprint.as_ref().map(|f| &f.as_bytes()[..]))
                 .bind(take.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                 .bind(take.seen.id.0)
@@ -323,6 +353,35 @@ macro_rules! shared_operations {
                 .bind(i64::from(limit))
                 .fetch_all(conn)
                 .await
+        }
+
+        async fn attending(
+            &self,
+            conn: &mut Connection<Self>,
+            origin: Origin,
+            limit: u32,
+        ) -> Outcome<Vec<Row>> {
+            sqlx::query_as($statements.attending)
+                .bind(decision(origin))
+                .bind(i64::from(limit))
+                .fetch_all(conn)
+                .await
+        }
+
+        async fn attend(
+            &self,
+            conn: &mut Connection<Self>,
+            fence: Fence,
+            seen: Timestamp,
+            next: Option<Timestamp>,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let query = sqlx::query($statements.attend)
+                .bind(next.map(Timestamp::as_millis))
+                .bind(fence.id.0)
+                .bind(fence.token.0)
+                .bind(seen.as_millis());
+            Ok(query.execute(conn).await?.rows_affected())
         }
 
         async fn counts(
@@ -401,13 +460,24 @@ macro_rules! settle_of_rows {
                     .bind(row.headers)
                     .bind(row.body)
                     .bind(row.result_ref)
-                    .bind(row.error);
+                    .bind(row.error)
+                    .bind(row.probe_in);
             }
             Ok(query.execute(conn).await?.rows_affected())
         }
     };
 }
 pub(super) use settle_of_rows;
+
+/// The column that says who runs it.
+pub fn decision(origin: Origin) -> i16 {
+    i16::from(origin == Origin::Decision)
+}
+
+/// A decision's owner is called back when its lock runs out; a call is not.
+pub fn attended(origin: Origin, lease: Duration) -> Option<i64> {
+    (origin == Origin::Decision).then(|| millis(lease))
+}
 
 /// What `shared_operations!` needs in scope.
 pub mod operations {
@@ -420,8 +490,8 @@ pub mod operations {
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, NewClaim, Right, TakeOver};
-    pub use super::{Backend, Connection, Outcome, Removal, SettleRow};
+    pub use super::{Backend, Connection, Outcome, Removal, SettleRow, attended, decision};
     pub(in super::super) use super::{settle_of_rows, shared_operations};
-    pub use crate::clock::millis;
-    pub use crate::idempotency::{Fence, Identity};
+    pub use crate::clock::{Timestamp, millis};
+    pub use crate::idempotency::{Fence, Identity, Origin};
 }

@@ -26,7 +26,7 @@ use super::{
     Writes, Written,
 };
 use crate::clock::Timestamp;
-use crate::idempotency::{Fence, Found, Identity, RecordId, Settlement};
+use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement};
 use crate::store::StoreError;
 
 const MIGRATION_TRIES: u32 = 20;
@@ -260,6 +260,21 @@ impl<B: Backend> DurableTier for Grouped<B> {
     async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError> {
         let rows = self.run(move |b, c| Box::pin(b.abandoned(c, age, limit))).await?;
         rows.into_iter().map(Row::found).collect()
+    }
+
+    async fn attending(&self, origin: Origin, limit: u32) -> Result<Vec<Found>, StoreError> {
+        let rows = self.run(move |b, c| Box::pin(b.attending(c, origin, limit))).await?;
+        rows.into_iter().map(Row::found).collect()
+    }
+
+    async fn attend(
+        &self,
+        fence: Fence,
+        seen: Timestamp,
+        next: Option<Timestamp>,
+    ) -> Result<bool, StoreError> {
+        let moved = self.run(move |b, c| Box::pin(b.attend(c, fence, seen, next))).await?;
+        Ok(moved > 0)
     }
 
     async fn counts(&self, stuck_after: Duration) -> Result<Counts, StoreError> {

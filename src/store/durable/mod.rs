@@ -31,7 +31,7 @@ pub use listing::{Kind, Listing, Page, Position};
 
 use crate::clock::Timestamp;
 use crate::idempotency::decide::Asked;
-use crate::idempotency::{Fence, Found, Identity, RecordId, Settlement, Token};
+use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement, Token};
 use crate::store::StoreError;
 
 /// An execution that asks to be admitted, with the id and token it will be known by.
@@ -41,12 +41,13 @@ pub struct NewClaim {
     pub identity: Identity,
     pub asked: Asked,
     pub lease: Duration,
+    pub origin: Origin,
 }
 
 impl NewClaim {
     pub fn new(identity: Identity, asked: Asked, lease: Duration) -> Self {
         let fence = Fence { id: RecordId::fresh(), token: Token::fresh() };
-        Self { fence, identity, asked, lease }
+        Self { fence, identity, asked, lease, origin: Origin::Call }
     }
 }
 
@@ -74,6 +75,10 @@ pub struct TakeOver {
 pub enum Right {
     /// The lease is over, or the time of the next retry has come.
     Due,
+    /// The same, and a caller of the decision API will run it.
+    Decision,
+    /// It has gone silent: it is taken to ask what became of it, which is no attempt of its own.
+    Probe,
     /// An operator says so. A run under its lease is still left alone.
     Operator,
 }
@@ -138,8 +143,19 @@ pub trait DurableTier: Send + Sync {
     async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError>;
     /// Removes at most `batch` expired records, in one short statement.
     async fn purge(&self, batch: u32) -> Result<u64, StoreError>;
-    /// PROCESSING past its lease whose attempt is at least that old, longest abandoned first.
+    /// Calls, PROCESSING past their lease, whose attempt is at least that old, longest abandoned first.
     async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError>;
+    /// What a job has to see to by now, longest due first: the callbacks of decisions, or the calls
+    /// whose outcome is unknown.
+    async fn attending(&self, origin: Origin, limit: u32) -> Result<Vec<Found>, StoreError>;
+    /// Moves the time of a job's attention from what was seen. False: somebody else did, or the
+    /// attempt is another one by now.
+    async fn attend(
+        &self,
+        fence: Fence,
+        seen: Timestamp,
+        next: Option<Timestamp>,
+    ) -> Result<bool, StoreError>;
     async fn counts(&self, stuck_after: Duration) -> Result<Counts, StoreError>;
 
     /// Removes a record that nobody runs, leaving an audit line. False: there was none to remove.

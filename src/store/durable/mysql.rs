@@ -105,6 +105,7 @@ impl Backend for MySqlBackend {
         if !plain {
             column!(|row: &SettleRow<'_>| row.state);
             column!(|row: &SettleRow<'_>| row.due_in);
+            column!(|row: &SettleRow<'_>| row.probe_in);
             column!(|row: &SettleRow<'_>| row.result_ref.map(|text| text.as_bytes().to_vec()));
             column!(|row: &SettleRow<'_>| row.error.map(|_| 0_i64));
             column!(|row: &SettleRow<'_>| row.error.map(|text| text.as_bytes().to_vec()));
@@ -128,14 +129,17 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
     all
 }
 
-/// Any mixture of endings.
+/// Any mixture of endings. Columns are set from left to right here: a decision's callback is due
+/// when its retry is.
 fn settle_text(rows: usize) -> String {
     update_text(
         rows,
         &format!(
-            "state = {}, due_at = {}, result_ref = {}, \
+            "state = {}, due_at = {}, \
+             attend_at = COALESCE({}, CASE WHEN decision = 1 THEN due_at END), result_ref = {}, \
              last_error_at = COALESCE({}, last_error_at), last_error = COALESCE({}, last_error)",
             pick("?", rows),
+            pick("{now} + ?", rows),
             pick("{now} + ?", rows),
             pick("?", rows),
             pick("{now} + ?", rows),
@@ -146,7 +150,7 @@ fn settle_text(rows: usize) -> String {
 
 /// Answers only: what nearly every batch is, with half of the columns to pick.
 fn answer_text(rows: usize) -> String {
-    update_text(rows, "state = 'SUCCEEDED', due_at = NULL, result_ref = NULL")
+    update_text(rows, "state = 'SUCCEEDED', due_at = NULL, attend_at = NULL, result_ref = NULL")
 }
 
 fn update_text(rows: usize, rest: &str) -> String {

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::clock::Timestamp;
 use crate::idempotency::record::{AfterFailure, LastError};
 use crate::idempotency::{
-    Body, Credential, Fingerprint, Found, HeaderBlock, Identity, Key, Record, RecordId, Scope,
-    Snapshot, State, Tenant, Token,
+    Body, Credential, Fingerprint, Found, HeaderBlock, Identity, Key, Origin, Record, RecordId,
+    Scope, Snapshot, State, Tenant, Token,
 };
 use crate::store::StoreError;
 
@@ -31,6 +31,8 @@ pub struct Row {
     pub result_ref: Option<Vec<u8>>,
     pub last_error: Option<Vec<u8>>,
     pub last_error_at: Option<i64>,
+    pub decision: i16,
+    pub attend_at: Option<i64>,
     pub created_at: i64,
     pub updated_at: i64,
     pub db_now: i64,
@@ -120,6 +122,8 @@ impl Row {
                 }
                 _ => None,
             },
+            origin: if self.decision == 0 { Origin::Call } else { Origin::Decision },
+            attend_at: self.attend_at.map(Timestamp::from_millis),
             created_at: Timestamp::from_millis(self.created_at),
             updated_at: Timestamp::from_millis(self.updated_at),
         })

@@ -33,6 +33,8 @@ pub struct Statements {
     pub remove_expired: &'static str,
     pub purge: &'static str,
     pub abandoned: &'static str,
+    pub attending: &'static str,
+    pub attend: &'static str,
     pub counts: &'static str,
     pub forget: &'static str,
     pub audit: &'static str,
@@ -62,10 +64,12 @@ impl Statements {
         };
         Self {
             insert: Sizes::up_to(MAX_ROWS, |n| {
-                let row = "(?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, {now} + ?, {now}, {now})";
+                let row = "(?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, {now} + ?, ?, {now} + ?, \
+                           {now}, {now})";
                 dialect.finish(&format!(
                     "{insert_into} {TABLE} (id, idem_key, scope, tenant, fingerprint, credential, \
-                     state, attempt, token, due_at, created_at, updated_at) VALUES {}{or_skip}",
+                     state, attempt, token, due_at, decision, attend_at, created_at, updated_at) \
+                     VALUES {}{or_skip}",
                     repeat(row, n, ", ")
                 ))
             }),
@@ -82,12 +86,15 @@ impl Statements {
                 " AND token IN ({list}) AND state IN ('PROCESSING', 'UNKNOWN')",
             ),
             renew: by_id(
-                &format!("UPDATE {TABLE} SET due_at = {{now}} + ?"),
+                &format!(
+                    "UPDATE {TABLE} SET due_at = {{now}} + ?, \
+                     attend_at = CASE WHEN decision = 1 THEN {{now}} + ? ELSE attend_at END"
+                ),
                 " AND token IN ({list}) AND state = 'PROCESSING'",
             ),
             take_over: one(&format!(
-                "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + 1, token = ?, \
-                 due_at = {{now}} + ?, fingerprint = COALESCE(?, fingerprint), \
+                "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + ?, token = ?, \
+                 due_at = {{now}} + ?, decision = COALESCE(?, decision), attend_at = {{now}} + ?, fingerprint = COALESCE(?, fingerprint), \
                  credential = COALESCE(?, credential), expires_at = NULL, response_status = NULL, \
                  response_headers = NULL, response_body = NULL, updated_at = {{now}} \
                  WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
@@ -99,7 +106,14 @@ impl Statements {
             purge: one(dialect.purge),
             abandoned: one(&format!(
                 "SELECT {columns} FROM {TABLE} WHERE state = 'PROCESSING' AND {OPEN} \
-                 AND due_at <= {{now}} AND updated_at <= {{now}} - ? ORDER BY due_at LIMIT ?"
+                 AND decision = 0 AND due_at <= {{now}} AND updated_at <= {{now}} - ? ORDER BY due_at LIMIT ?"
+            )),
+            attending: one(&format!(
+                "SELECT {columns} FROM {TABLE} WHERE decision = ? AND attend_at <= {{now}} \
+                 ORDER BY attend_at LIMIT ?"
+            )),
+            attend: one(&format!(
+                "UPDATE {TABLE} SET attend_at = ? WHERE id = ? AND token = ? AND attend_at = ?"
             )),
             counts: one(&format!(
                 "SELECT COUNT(*) AS processing, \
@@ -136,6 +150,8 @@ impl Statements {
             ("remove_expired", self.remove_expired),
             ("purge", self.purge),
             ("abandoned", self.abandoned),
+            ("attending", self.attending),
+            ("attend", self.attend),
             ("counts", self.counts),
             ("forget", self.forget),
             ("audit", self.audit),
@@ -169,7 +185,7 @@ impl Dialect {
         let text = ["tenant", "scope", "idem_key", "state", "result_ref", "last_error"];
         format!(
             "id, fingerprint, credential, attempt, token, due_at, expires_at, response_status, \
-             response_headers, response_body, last_error_at, created_at, updated_at, {}, \
+             response_headers, response_body, last_error_at, decision, attend_at, created_at, updated_at, {}, \
              {{now}} AS db_now",
             text.map(self.text).join(", ")
         )

@@ -112,7 +112,8 @@ pub async fn a_failure_reads_back_with_what_it_does_to_the_next_retry(fresh: Fre
 pub async fn an_unknown_outcome_reads_back_with_the_time_of_its_retry(fresh: Fresh) {
     let tier = fresh.open().await;
     let retry_in = Duration::from_secs(7);
-    settled(&tier, "k", Settlement::Hold { why: "läuft?".into(), retry_in }).await;
+    settled(&tier, "k", Settlement::Hold { why: "läuft?".into(), retry_in, probe_in: retry_in })
+        .await;
     let record = record(&tier, "k").await;
     assert_eq!(record.state, State::Unknown { retry_at: record.updated_at + retry_in });
     assert_eq!(record.last_error.expect("the reason is kept").message, "läuft?");

@@ -20,7 +20,7 @@ fn kept_for(keep: Duration) -> [(&'static str, Settlement); 2] {
 
 fn hold() -> Settlement {
     let why = "silence".into();
-    Settlement::Hold { why, retry_in: Duration::ZERO }
+    Settlement::Hold { why, retry_in: Duration::ZERO, probe_in: Duration::ZERO }
 }
 
 pub async fn a_finished_record_expires_by_the_clock_of_the_database(fresh: Fresh) {

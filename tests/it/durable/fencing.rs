@@ -19,7 +19,7 @@ fn fail(then: Failure) -> Settlement {
 
 fn hold() -> Settlement {
     let why = "silence".into();
-    Settlement::Hold { why, retry_in: LONG }
+    Settlement::Hold { why, retry_in: LONG, probe_in: LONG }
 }
 
 /// Every way to end an attempt.

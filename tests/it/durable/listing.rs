@@ -67,7 +67,7 @@ pub async fn each_filter_finds_what_it_names_and_nothing_else(fresh: Fresh) {
 
 pub async fn open_records_are_listed_longest_standing_first(fresh: Fresh) {
     let tier = fresh.open().await;
-    let hold = || Settlement::Hold { why: "silence".into(), retry_in: LONG };
+    let hold = || Settlement::Hold { why: "silence".into(), retry_in: LONG, probe_in: LONG };
     let first = running(&tier, "began first", LONG).await;
     let mut names = Vec::new();
     for n in 0..12 {

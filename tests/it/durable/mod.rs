@@ -23,6 +23,7 @@ macro_rules! on_servers {
 }
 
 mod answers;
+mod attention;
 mod claims;
 mod expiry;
 mod fencing;
@@ -129,6 +130,11 @@ promises! {
         a_purge_removes_a_batch_of_expired_records_and_nothing_else
         abandoned_runs_are_listed_oldest_first
         counts_tell_running_stuck_and_unknown_apart;
+    attention:
+        a_decision_is_due_when_its_lock_runs_out_or_its_retry_comes
+        of_two_who_move_a_due_time_one_does
+        another_attempt_has_a_due_time_of_its_own
+        an_unknown_call_is_due_for_its_probe_which_is_no_attempt;
     operators:
         forgetting_removes_the_record_and_leaves_an_audit_line
         forgetting_leaves_a_run_under_its_lease_alone

@@ -17,7 +17,7 @@ async fn trail(tier: &Tier) -> Vec<AuditLine> {
 
 pub async fn forgetting_removes_the_record_and_leaves_an_audit_line(fresh: Fresh) {
     let (tier, other) = (fresh.open().await, fresh.open().await);
-    let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG };
+    let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG, probe_in: LONG };
     let (then, error) = (Failure::Refuse, "no".into());
     settled(&tier, "done", success("done")).await;
     settled(&tier, "failed", Settlement::Fail { then, error, keep: LONG }).await;

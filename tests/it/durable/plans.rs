@@ -24,7 +24,7 @@ pub async fn no_statement_scans_the_records(fresh: Fresh) {
     let all = format!("{explain} SELECT * FROM oncegate_records WHERE attempt = 7");
     assert!(scans(fresh.database, &raw.rows(all).await), "scans are not seen");
     let statements = durable::statements(scheme);
-    assert!(statements.len() >= 15);
+    assert!(statements.len() >= 17);
     for (name, text) in statements {
         let text = with_literals(text, fresh.database);
         let plan = raw.rows(format!("{explain} {text}")).await;
@@ -60,22 +60,25 @@ async fn fill(raw: &mut Raw, database: Database) {
     let rows: Vec<_> = (1..=ROWS)
         .map(|n| {
             let (state, due, expires) = match n % 40 {
-                0 => ("PROCESSING", n.to_string(), "NULL".into()),
+                0 | 4 => ("PROCESSING", n.to_string(), "NULL".into()),
                 1 => ("UNKNOWN", n.to_string(), "NULL".into()),
                 2 | 3 => ("FAILED", n.to_string(), (2 * n).to_string()),
                 // Far in the future: what has expired is not much at any time.
                 _ => ("SUCCEEDED", "NULL".into(), format!("{}", 4_000_000_000_000_u64 + u64::from(n))),
             };
+            // Some are decisions; of those and of unknown calls, jobs have something to do.
+            let decision = u8::from(matches!(n % 40, 3 | 4));
+            let attend = if matches!(n % 40, 1 | 3 | 4) { due.clone() } else { "NULL".into() };
             let (id, token) = (binary(n, database), binary(n + ROWS, database));
             format!(
-                "({id}, 'tenant', 'payment', 'key {n}', '{state}', 1, {token}, {due}, {expires}, {n}, {n})"
+                "({id}, 'tenant', 'payment', 'key {n}', '{state}', 1, {token}, {due}, {expires}, {decision}, {attend}, {n}, {n})"
             )
         })
         .collect();
     for rows in rows.chunks(500) {
         raw.execute(format!(
             "INSERT INTO oncegate_records (id, tenant, scope, idem_key, state, attempt, token, \
-             due_at, expires_at, created_at, updated_at) VALUES {}",
+             due_at, expires_at, decision, attend_at, created_at, updated_at) VALUES {}",
             rows.join(", ")
         ))
         .await;
@@ -108,7 +111,9 @@ fn with_literals(text: &str, database: Database) -> String {
             "'tenant'".into()
         } else if in_a_list || ends(&["id =", "token =", "WHEN"]) || after.starts_with("::uuid") {
             binary(n, database)
-        } else if ends(&["LIMIT", "+", "-", ">"]) || after.starts_with(" = 1") {
+        } else if ends(&["LIMIT", "+", "-", ">", "decision =", "attend_at ="])
+            || after.starts_with(" = 1")
+        {
             "1".into()
         } else {
             "NULL".into()

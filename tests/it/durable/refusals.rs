@@ -56,7 +56,7 @@ pub async fn a_refused_error_text_still_ends_its_attempt(fresh: Fresh) {
         Database::Postgres | Database::Sqlite => "before\0after".into(),
     };
     let error = || text.clone();
-    let hold = Settlement::Hold { why: error(), retry_in: LONG };
+    let hold = Settlement::Hold { why: error(), retry_in: LONG, probe_in: LONG };
     let failures = [
         Failure::Refuse,
         Failure::ExecuteAgain { after: LONG },

@@ -105,7 +105,7 @@ pub async fn a_failure_is_taken_over_from_its_time_on(fresh: Fresh) {
     let after = Duration::from_secs(2);
     let owner = settled(&tier, "again", fail(Failure::ExecuteAgain { after })).await;
     assert_eq!(take(&tier, owner, Right::Due).await.0, Taken::Lost);
-    let silent = Settlement::Hold { why: "silence".into(), retry_in: after };
+    let silent = Settlement::Hold { why: "silence".into(), retry_in: after, probe_in: after };
     let silent = settled(&tier, "unknown", silent).await;
     assert_eq!(take(&tier, silent, Right::Due).await.0, Taken::Lost);
     passed(&tier, "unknown", after).await;
@@ -122,7 +122,7 @@ pub async fn a_failure_is_taken_over_from_its_time_on(fresh: Fresh) {
 
 pub async fn an_operator_takes_what_nobody_runs_and_nothing_else(fresh: Fresh) {
     let tier = fresh.open().await;
-    let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG };
+    let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG, probe_in: LONG };
     for (key, ending) in [
         ("unknown", hold),
         ("again", fail(Failure::ExecuteAgain { after: LONG })),

@@ -153,8 +153,11 @@ async fn an_attempt_that_was_taken_over_is_fenced(site: Site) {
     // As if its lease had run out: an operator lets somebody else have it.
     let identity = &request.identity;
     let found = one.tiers().durable().find(identity).await.expect("it answers").expect("a record");
-    let expired =
-        oncegate::idempotency::Settlement::Hold { why: "stalled".into(), retry_in: Duration::ZERO };
+    let expired = oncegate::idempotency::Settlement::Hold {
+        why: "stalled".into(),
+        retry_in: Duration::ZERO,
+        probe_in: Duration::ZERO,
+    };
     one.tiers().durable().settle(found.record.fence(), expired).await.expect("it answers");
     let look = oncegate::store::tiered::Look::DurableOnly;
     let step = other.tiers().step(identity, &request.asked, &request.policy, look).await;
@@ -180,6 +183,7 @@ async fn a_late_answer_settles_a_record_that_was_held(site: Site) {
     let held = oncegate::idempotency::Settlement::Hold {
         why: "silent for too long".into(),
         retry_in: Duration::ZERO,
+        probe_in: Duration::ZERO,
     };
     other.tiers().durable().settle(found.record.fence(), held).await.expect("it answers");
     let answer = Snapshot::of_value(b"1".to_vec());
