@@ -10,4 +10,5 @@ mod fast;
 mod faults;
 mod gateway;
 mod model;
+mod observability;
 mod sql;
