@@ -21,17 +21,6 @@ pub struct Prometheus {
     _folder: TempDir,
 }
 
-/// Whether there is one on this machine; in CI there has to be.
-pub fn available() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|folder| folder.join("prometheus").is_file());
-    assert!(there || std::env::var("CI").as_deref() != Ok("true"), "CI has to have Prometheus");
-    if !there {
-        eprintln!("skipped: Prometheus is not there; tests/run gets it");
-    }
-    there
-}
-
 impl Prometheus {
     pub async fn start(target: SocketAddr) -> Self {
         let (folder, port) = (scratch::folder("prometheus"), Port::claim());

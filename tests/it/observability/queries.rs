@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::AWAITED;
 use super::files::{self, Query, metrics, panel_queries};
-use super::prometheus::{self, Prometheus};
+use super::prometheus::Prometheus;
 use crate::bed::Database;
+use crate::support::servers::{self, Kind};
 use crate::support::{Gateway, Launch, Reply, Upstream};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_oncegate");
@@ -69,7 +70,7 @@ fn recorded() -> Vec<Query> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_panel_and_every_rule_has_data() {
-    if !prometheus::available() {
+    if !servers::require(Kind::Prometheus) {
         return;
     }
     let upstream = Upstream::start().await;
