@@ -13,4 +13,5 @@ mod faults;
 mod gateway;
 mod jobs;
 mod model;
+mod observability;
 mod sql;

