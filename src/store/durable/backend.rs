@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::listing::{Listing, Walk};
 use super::row::{AuditRow, CountsRow, OwnerRow, Row};
+use super::settle_row::SettleRow;
 use super::{Audit, NewClaim, TakeOver};
 use crate::clock::{Timestamp, millis};
-use crate::idempotency::settle::Failure;
-use crate::idempotency::{Body, Fence, Identity, Origin, RecordId, Settlement, Snapshot};
+use crate::idempotency::{Fence, Identity, Origin, RecordId};
 
 pub type Connection<B> = <<B as Backend>::Db as Database>::Connection;
 pub type Outcome<T> = Result<T, sqlx::Error>;
@@ -137,84 +137,6 @@ pub trait Backend: Send + Sync + 'static {
 pub enum Removal {
     Keep,
     Remove(RecordId),
-}
-
-/// Added to any date it is before 1970: how a row says that an operator allowed the next attempt.
-const LONG_AGO: i64 = i64::MIN / 4;
-
-/// A settlement as the columns it writes.
-pub struct SettleRow<'a> {
-    pub fence: Fence,
-    pub state: &'static str,
-    pub due_in: Option<i64>,
-    pub probe_in: Option<i64>,
-    pub keep: Option<i64>,
-    pub status: Option<i32>,
-    pub headers: Option<&'a [u8]>,
-    pub body: Option<&'a [u8]>,
-    pub result_ref: Option<&'a str>,
-    pub error: Option<&'a str>,
-}
-
-impl<'a> SettleRow<'a> {
-    /// None for a release, which writes nothing.
-    pub fn new(fence: Fence, settlement: &'a Settlement) -> Option<Self> {
-        let blank = |state| Self {
-            fence,
-            state,
-            due_in: None,
-            probe_in: None,
-            keep: None,
-            status: None,
-            headers: None,
-            body: None,
-            result_ref: None,
-            error: None,
-        };
-        Some(match settlement {
-            Settlement::Succeed { answer, result_ref, keep } => Self {
-                keep: Some(millis(*keep)),
-                result_ref: result_ref.as_deref(),
-                ..blank("SUCCEEDED").answering(answer)
-            },
-            Settlement::Fail { then, error, keep } => {
-                let failed =
-                    Self { keep: Some(millis(*keep)), error: Some(error), ..blank("FAILED") };
-                match then {
-                    Failure::Allowed => Self { due_in: Some(LONG_AGO), ..failed },
-                    Failure::ExecuteAgain { after } => {
-                        Self { due_in: Some(millis(*after)), ..failed }
-                    }
-                    Failure::Replay { answer } => failed.answering(answer),
-                    Failure::Refuse => failed,
-                }
-            }
-            Settlement::Hold { why, retry_in, probe_in } => Self {
-                due_in: Some(millis(*retry_in)),
-                probe_in: Some(millis(*probe_in)),
-                error: Some(why),
-                ..blank("UNKNOWN")
-            },
-            Settlement::Release => return None,
-        })
-    }
-
-    /// A success that says no more than its answer.
-    pub fn is_plain_answer(&self) -> bool {
-        self.state == "SUCCEEDED" && self.result_ref.is_none()
-    }
-
-    fn answering(self, answer: &'a Snapshot) -> Self {
-        Self {
-            status: Some(answer.status.into()),
-            headers: Some(answer.headers.as_bytes()),
-            body: match &answer.body {
-                Body::Stored(bytes) => Some(bytes),
-                Body::TooLong => None,
-            },
-            ..self
-        }
-    }
 }
 
 /// The operations whose statements are shared, for one database: `$text` is how it binds text.
@@ -488,9 +410,10 @@ pub mod operations {
     pub(in super::super) use super::super::listing::listing_operations;
     pub use super::super::listing::{Kind, Listing, Walk};
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
+    pub use super::super::settle_row::SettleRow;
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, NewClaim, Right, TakeOver};
-    pub use super::{Backend, Connection, Outcome, Removal, SettleRow, attended, decision};
+    pub use super::{Backend, Connection, Outcome, Removal, attended, decision};
     pub(in super::super) use super::{settle_of_rows, shared_operations};
     pub use crate::clock::{Timestamp, millis};
     pub use crate::idempotency::{Fence, Identity, Origin};

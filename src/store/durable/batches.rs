@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::backend::{Backend, SettleRow};
+use super::backend::Backend;
 use super::connection::Kept;
 use super::row::{OwnerRow, PROCESSING};
+use super::settle_row::SettleRow;
 use super::sizes::batch_of;
 use super::withdrawals::Withdrawals;
 use super::writer::{BatchWriter, Job};

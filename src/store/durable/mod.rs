@@ -16,6 +16,7 @@ mod mysql;
 mod nodelay;
 mod postgres;
 mod row;
+mod settle_row;
 mod sizes;
 mod sqlite;
 mod statements;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::QUICK;
 use crate::bed::Database;
 use crate::decision::{SOON, Site, Workflow};
-use crate::support::{Reply, Upstream, eventually};
+use crate::support::{Upstream, eventually};
 
 fn notices(receiver: &Upstream) -> Vec<Value> {
     let all = receiver.executions();
