@@ -1,5 +1,7 @@
 //! Two gateways before the same tiers are one gateway.
 
+use std::time::Duration;
+
 use tokio::task::JoinHandle;
 
 use super::{
@@ -103,5 +105,26 @@ async fn flushing_redis_in_mid_burst_costs_no_second_execution() {
         let retry = gateway.post("/pay", &key, "{}").await;
         assert_eq!(retry.header("Idempotency-Status"), Some("replayed"), "{retry:?}");
     }
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+/// Where a call may be taken over after its lease, one that lives is not, however long it takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_call_keeps_its_lease() {
+    let Some(site) = Tiers::MySqlRedis.site().await else { return };
+    let [one, other] = two(&site, "when_unknown = 'retry'\nlease = '1s'").await;
+    site.upstream.on("/pay", Reply::new(201).slow(Duration::from_secs(4)));
+    let key = fresh_key();
+    let call = tokio::spawn(one.posting("/pay", &key, "{}").send());
+    site.upstream.begun(1).await;
+    while !call.is_finished() {
+        let duplicate = other.post("/pay", &key, "{}").await;
+        // The last one may come just behind its end.
+        if duplicate.status != 201 {
+            assert_problem(&duplicate, 409, "in-progress", Retry::After);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_executed(&call.await.expect("no panic"), 201);
     assert_eq!(site.upstream.count_of(&key), 1);
 }

@@ -1,12 +1,13 @@
 //! Clients that hang up. It changes nothing.
 
 use super::super::{Site, assert_executed, assert_replayed, fresh_key, on_both_pairs, payments};
-use crate::support::{Answer, Reply};
+use crate::support::{Answer, Http2, Reply};
 
 on_both_pairs!(
     a_client_that_hangs_up_in_mid_call_changes_nothing,
     a_client_that_hangs_up_in_mid_request_has_asked_for_nothing,
     a_client_that_hangs_up_while_waiting_changes_nothing,
+    a_client_that_cancels_over_http2_changes_nothing,
 );
 
 async fn a_client_that_hangs_up_in_mid_call_changes_nothing(site: Site) {
@@ -62,5 +63,29 @@ async fn a_client_that_hangs_up_while_waiting_changes_nothing(site: Site) {
     let first = call.await.expect("no panic");
     assert_executed(&first, 201);
     assert_replayed(&gateway.post("/pay", &key, "{}").await, &first);
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+async fn a_client_that_cancels_over_http2_changes_nothing(site: Site) {
+    let gateway = site.gateway(&payments("wait = '30s'\nwait_max = '30s'")).await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    let client = Http2::connect(gateway.addr()).await;
+    let key = fresh_key();
+    let call = {
+        let (client, key) = (client.clone(), key.clone());
+        let call = async move {
+            client.send_body("POST", "/pay", &[("idempotency-key", &key)], "{}").await
+        };
+        tokio::spawn(call)
+    };
+    site.upstream.begun(1).await;
+    call.abort();
+    assert!(call.await.is_err(), "the stream is reset");
+    // Behind the reset on the same connection: the gateway has seen it.
+    assert_eq!(client.send("GET", "/other", &[]).await.status, 201);
+    site.upstream.let_go();
+    let first = Answer { status: 201, body: b"paid".to_vec(), ..Answer::default() };
+    let retry = client.send_body("POST", "/pay", &[("idempotency-key", &key)], "{}").await;
+    assert_replayed(&retry, &first);
     assert_eq!(site.upstream.count_of(&key), 1);
 }

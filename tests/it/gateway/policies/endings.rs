@@ -15,7 +15,6 @@ on_both_pairs!(
     a_failure_is_replayed_where_the_route_says_so,
     what_a_status_means_is_up_to_the_route,
     an_unknown_outcome_is_executed_again_after_the_lease_where_the_route_says_so,
-    a_slow_call_keeps_its_lease,
     an_expired_key_is_a_new_request,
 );
 
@@ -133,23 +132,6 @@ async fn an_unknown_outcome_is_executed_again_after_the_lease_where_the_route_sa
     assert_eq!((one.attempt(), two.attempt()), (Some(1), Some(2)));
     assert_replayed(&gateway.post("/pay", &key, "{}").await, &answer);
     assert_eq!(site.upstream.count_of(&key), 2);
-}
-
-async fn a_slow_call_keeps_its_lease(site: Site) {
-    let gateway = site.gateway(&payments("when_unknown = 'retry'\nlease = '1s'")).await;
-    site.upstream.on("/pay", Reply::new(201).slow(Duration::from_secs(4)));
-    let key = fresh_key();
-    let call = tokio::spawn(gateway.posting("/pay", &key, "{}").send());
-    site.upstream.begun(1).await;
-    while !call.is_finished() {
-        let duplicate = gateway.post("/pay", &key, "{}").await;
-        if duplicate.status == 409 {
-            assert_problem(&duplicate, 409, "in-progress", Retry::After);
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert_executed(&call.await.expect("no panic"), 201);
-    assert_eq!(site.upstream.count_of(&key), 1);
 }
 
 async fn an_expired_key_is_a_new_request(site: Site) {

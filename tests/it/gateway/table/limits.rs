@@ -3,6 +3,7 @@
 use super::super::{
     Retry, Site, assert_executed, assert_problem, fresh_key, on_both_pairs, payments,
 };
+use crate::support::Reply;
 
 on_both_pairs!(
     a_body_too_long_is_refused_and_goes_nowhere,
@@ -10,6 +11,7 @@ on_both_pairs!(
     the_limit_is_for_requests_with_a_key,
     a_caller_that_asks_too_often_is_told_when_to_come_back,
     tenants_have_limits_of_their_own,
+    a_request_that_gets_no_connection_is_told_so_and_released,
 );
 
 async fn a_body_too_long_is_refused_and_goes_nowhere(site: Site) {
@@ -76,4 +78,19 @@ async fn tenants_have_limits_of_their_own(site: Site) {
     assert_problem(&by("one").await, 429, "rate-limited", Retry::After);
     assert_executed(&by("other").await, 201);
     assert_eq!(site.upstream.count(), 2);
+}
+
+async fn a_request_that_gets_no_connection_is_told_so_and_released(site: Site) {
+    let toml = format!("[connections]\nmax = 1\nacquire_timeout = '300ms'\n{}", payments(""));
+    let gateway = site.gateway(&toml).await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    let call = tokio::spawn(gateway.posting("/pay", &fresh_key(), "{}").send());
+    site.upstream.begun(1).await;
+    let key = fresh_key();
+    let refused = gateway.post("/pay", &key, "{}").await;
+    assert_eq!((refused.status, site.upstream.count_of(&key)), (503, 0), "{refused:?}");
+    site.upstream.let_go();
+    assert_executed(&call.await.expect("no panic"), 201);
+    assert_executed(&gateway.post("/pay", &key, "another body").await, 201);
+    assert_eq!(site.upstream.count_of(&key), 1);
 }

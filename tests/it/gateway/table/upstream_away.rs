@@ -12,7 +12,9 @@ on_both_pairs!(
     an_upstream_that_refuses_has_done_nothing,
     an_upstream_that_hangs_is_given_up,
     an_answer_that_stalls_is_given_up,
+    a_long_answer_that_stalls_does_not_last_for_ever,
     an_upstream_that_breaks_off_may_have_done_it,
+    an_upstream_that_switches_protocols_unasked_is_no_answer,
 );
 
 async fn an_upstream_that_refuses_has_done_nothing(site: Site) {
@@ -85,4 +87,29 @@ async fn an_upstream_that_breaks_off_may_have_done_it(site: Site) {
         assert_problem(&retry, 409, "outcome-unknown", Retry::Open);
         assert_eq!((site.upstream.count_of(&key), site.upstream.count()), (1, index + 1));
     }
+}
+
+/// The timeout is for the whole answer, also for one that is too long to be stored.
+async fn a_long_answer_that_stalls_does_not_last_for_ever(site: Site) {
+    let gateway = site.gateway(&payments("timeout = '1s'\nsnapshot_max_bytes = '1KiB'")).await;
+    site.upstream.on("/pay", Reply::new(201).filled(1 << 20).cut_after(200_000, End::Hang));
+    let key = fresh_key();
+    let began = oncegate::clock::now();
+    let first = gateway.posting("/pay", &key, "{}").try_send().await;
+    assert!(first.is_err(), "half an answer is not taken for a whole one: {first:?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    let retry = gateway.post("/pay", &key, "{}").await;
+    assert_eq!(retry.status, 409, "{retry:?}");
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+async fn an_upstream_that_switches_protocols_unasked_is_no_answer(site: Site) {
+    let gateway = site.gateway(&payments("timeout = '2s'")).await;
+    site.upstream.on("/pay", Reply::upgrade("surprise"));
+    let key = fresh_key();
+    let first = gateway.post("/pay", &key, "{}").await;
+    assert!(first.status >= 500, "{first:?}");
+    let retry = gateway.post("/pay", &key, "{}").await;
+    assert_problem(&retry, 409, "outcome-unknown", Retry::Open);
+    assert_eq!(site.upstream.count_of(&key), 1);
 }
