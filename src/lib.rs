@@ -15,7 +15,7 @@
 //! lifecycle      signals
 //! app            config → tiers → engine → listeners
 //! gateway        identify → acquire → forward → record → reply
-//! decision  admin                                        what the admin listener answers
+//! decision  admin  jobs                                  answers, records, recovery
 //! http           the server of every listener; bodies, headers, problem documents
 //! config         flags, variables, file → one validated value, or every mistake
 //! engine         acquire → run → complete; duplicates, heartbeats, operators
