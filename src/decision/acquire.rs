@@ -24,7 +24,7 @@ async fn decide(engine: &Engine, request: Request<Incoming>) -> Result<Response<
     asked.asked.fingerprint = input.fingerprint()?;
     let acquired = engine.acquire(&asked).await.map_err(|error| store_problem(&error))?;
     Ok(match acquired {
-        Acquired::Execute(claim) => match engine.look_up(&identity).await {
+        Acquired::Execute(claim) => match engine.record(&identity).await {
             Ok(Some(found)) => {
                 // From here on it is the caller's: to complete, to extend, or to let run out.
                 claim.detach();
@@ -70,7 +70,7 @@ async fn refused(
     identity: &Identity,
     refusal: Refusal,
 ) -> Result<Response<Body>, Problem> {
-    let found = engine.look_up(identity).await.map_err(|error| store_problem(&error))?;
+    let found = engine.record(identity).await.map_err(|error| store_problem(&error))?;
     let record = found.map(|found| found.record);
     let attempt = record.as_ref().map_or(0, |record| record.attempt);
     let (lock, retry) = record.as_ref().map_or((None, None), times);

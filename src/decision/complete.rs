@@ -25,7 +25,7 @@ async fn end(engine: &Engine, request: Request<Incoming>) -> Result<Response<Bod
         return Err(invalid("final_status is DONE, FAILED or CONFLICT."));
     }
     // The answer that later acquires get names the attempt, which the caller need not know.
-    let found = engine.look_up(&identity).await.map_err(|error| store_problem(&error))?;
+    let found = engine.record(&identity).await.map_err(|error| store_problem(&error))?;
     let record = found.ok_or_else(missing)?.record;
     // What ends is the attempt that was seen here, should there be another one a moment later.
     let proof = Proof { token: proof.token.or(Some(record.token)), ..proof };

@@ -62,12 +62,6 @@ pub enum Extended {
 }
 
 impl Engine {
-    /// Reads the record as the durable tier has it. None also when it has expired.
-    pub async fn look_up(&self, identity: &Identity) -> Result<Option<Found>, StoreError> {
-        let found = self.shared.tiers.durable().find(identity).await?;
-        Ok(found.filter(|found| !found.record.is_expired(found.now)))
-    }
-
     /// Ends an attempt that runs elsewhere. Saying the same again is fine.
     pub async fn finish(
         &self,
@@ -76,7 +70,7 @@ impl Engine {
         finish: Finish,
         policy: &Policy,
     ) -> Result<Finished, StoreError> {
-        let Some(found) = self.look_up(identity).await? else { return Ok(Finished::Missing) };
+        let Some(found) = self.record(identity).await? else { return Ok(Finished::Missing) };
         let record = found.record;
         let finished = match standing(&record, proof, &finish) {
             Standing::Ended => Finished::Stored,
@@ -102,7 +96,7 @@ impl Engine {
         token: Token,
         lease: Duration,
     ) -> Result<Extended, StoreError> {
-        let Some(found) = self.look_up(identity).await? else { return Ok(Extended::Missing) };
+        let Some(found) = self.record(identity).await? else { return Ok(Extended::Missing) };
         let runs = |record: &Record| {
             record.token == token && matches!(record.state, State::Processing { .. })
         };
@@ -112,7 +106,7 @@ impl Engine {
         let one = [(found.record.fence(), *identity.digest())];
         self.shared.tiers.renew(&one, lease).await?;
         // It may have ended or changed hands meanwhile; the record says so, and until when.
-        Ok(match self.look_up(identity).await? {
+        Ok(match self.record(identity).await? {
             Some(Found { record, .. }) if runs(&record) => match record.state {
                 State::Processing { lease_until } => {
                     Extended::Until { lease_until, attempt: record.attempt }

@@ -30,7 +30,7 @@ pub use execute::{ExecuteError, Outcome};
 pub use operator::{OperatorError, Resolution};
 pub use request::Request;
 pub use settling::Settled;
-pub use silent::{Pulse, Silent};
+pub use silent::Silent;
 
 use crate::clock;
 use crate::idempotency::decide::differs;

@@ -21,15 +21,6 @@ pub struct Silent {
     admitted: Admitted,
 }
 
-/// How the records and the tiers are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
-    pub processing: u64,
-    pub stuck: u64,
-    pub unknown: u64,
-    pub oldest_processing: Option<Duration>,
-}
-
 impl Engine {
     /// Calls past their lease whose attempt is at least that old.
     pub async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError> {
@@ -106,16 +97,6 @@ impl Engine {
     /// Removes at most that many expired records.
     pub async fn purge(&self, batch: u32) -> Result<u64, StoreError> {
         self.shared.tiers.durable().purge(batch).await
-    }
-
-    pub async fn pulse(&self, stuck_after: Duration) -> Result<Pulse, StoreError> {
-        let counts = self.shared.tiers.durable().counts(stuck_after).await?;
-        Ok(Pulse {
-            processing: counts.processing,
-            stuck: counts.stuck,
-            unknown: counts.unknown,
-            oldest_processing: counts.oldest_processing,
-        })
     }
 }
 

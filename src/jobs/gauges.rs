@@ -16,11 +16,11 @@ impl Gauges {
     }
 
     pub async fn step(&self) {
-        match self.engine.pulse(self.stuck_after).await {
-            Ok(pulse) => {
+        match self.engine.counts(self.stuck_after).await {
+            Ok(counts) => {
                 metrics::tier_up(Tier::Durable, true);
-                let oldest = pulse.oldest_processing.unwrap_or_default();
-                metrics::open_records(pulse.processing, pulse.stuck, pulse.unknown, oldest);
+                let oldest = counts.oldest_processing.unwrap_or_default();
+                metrics::open_records(counts.processing, counts.stuck, counts.unknown, oldest);
             }
             // The last counts stay: that they are old is what `tier_up` says.
             Err(_) => metrics::tier_up(Tier::Durable, false),

@@ -33,7 +33,7 @@ async fn swept(site: Site) {
     })
     .await;
     assert_eq!(purged, 55);
-    assert!(engine.look_up(&kept.identity).await.expect("answered").is_some());
+    assert!(engine.record(&kept.identity).await.expect("answered").is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
