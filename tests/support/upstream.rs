@@ -11,8 +11,8 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -31,7 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Upstream {
     port: Port,
     site: Arc<Site>,
-    server: Mutex<Option<JoinHandle<()>>>,
+    server: Mutex<Option<Server>>,
+}
+
+struct Server {
+    listener: Arc<TcpListener>,
+    accepting: JoinHandle<()>,
 }
 
 /// What all its connections share.
@@ -97,19 +102,20 @@ impl Upstream {
     /// On the same port, after it was stopped.
     pub async fn start_again(&self) {
         let listener = TcpListener::bind(self.addr()).await.expect("its port is still its own");
-        let server = tokio::spawn(accept_all(listener, self.site.clone()));
-        if let Some(old) = self.server().replace(server) {
-            old.abort();
-        }
+        let listener = Arc::new(listener);
+        let accepting = tokio::spawn(accept_all(listener.clone(), self.site.clone()));
+        *self.server() = Some(Server { listener, accepting });
     }
 
     /// Ends all connections; new ones are refused.
     pub async fn stop(&self) {
         let server = self.server().take();
-        if let Some(server) = server {
-            server.abort();
-            // When the task is gone, so are its listener and its connections.
-            let _ = server.await;
+        if let Some(Server { listener, accepting }) = server {
+            // A child that another test is just forking may have a copy of it: closing is not enough.
+            let _ = socket2::SockRef::from(&*listener).shutdown(Shutdown::Both);
+            accepting.abort();
+            // When the task is gone, so are its connections.
+            let _ = accepting.await;
         }
     }
 
@@ -188,7 +194,7 @@ impl Upstream {
         self.site.executions.malformed()
     }
 
-    fn server(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
+    fn server(&self) -> MutexGuard<'_, Option<Server>> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -196,7 +202,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         if let Some(server) = self.server().take() {
-            server.abort();
+            server.accepting.abort();
         }
     }
 }
@@ -215,7 +221,7 @@ impl Site {
     }
 }
 
-async fn accept_all(listener: TcpListener, site: Arc<Site>) {
+async fn accept_all(listener: Arc<TcpListener>, site: Arc<Site>) {
     let mut connections = JoinSet::new();
     for number in 1.. {
         tokio::select! {

@@ -12,7 +12,8 @@ use super::super::fresh_key;
 use crate::support::{Answer, Ask, Gateway, Upstream};
 
 const PAUSE: Duration = Duration::from_millis(25);
-const TRIES: usize = 600;
+/// Longer than any lease in these tests, and a server's restart.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Clients at work, until they are told to stop.
 pub struct Load {
@@ -24,8 +25,10 @@ pub struct Load {
 /// One key, and how it ended.
 pub struct Call {
     pub key: String,
-    /// The last answer: final, or none within all tries.
+    /// The final answer; none when there was none in time.
     pub answer: Option<Answer>,
+    /// What it was told, in order, without repetitions.
+    pub told: Vec<String>,
 }
 
 impl Load {
@@ -65,23 +68,35 @@ async fn client(
 ) -> Vec<Call> {
     let mut calls = Vec::new();
     while !stopped.load(Ordering::Relaxed) {
-        let key = fresh_key();
-        let mut answer = None;
-        for attempt in 0..TRIES {
-            let to = addresses[(number + attempt) % addresses.len()];
-            let ask = Ask::new(to, "POST", "/pay").key(&key).body(&key);
-            if let Ok(got) = ask.try_send().await
-                && is_final(&got)
-            {
-                answer = Some(got);
-                done.fetch_add(1, Ordering::Relaxed);
-                break;
-            }
-            tokio::time::sleep(PAUSE).await;
+        let mut call = Call { key: fresh_key(), answer: None, told: Vec::new() };
+        let began = oncegate::clock::now();
+        let mut attempt = number;
+        while call.answer.is_none() && began.elapsed() < PATIENCE {
+            attempt += 1;
+            let to = addresses[attempt % addresses.len()];
+            call.ask(to).await;
         }
-        calls.push(Call { key, answer });
+        done.fetch_add(1, Ordering::Relaxed);
+        calls.push(call);
     }
     calls
+}
+
+impl Call {
+    async fn ask(&mut self, to: SocketAddr) {
+        let answer = Ask::new(to, "POST", "/pay").key(&self.key).body(&self.key).try_send().await;
+        let told = match &answer {
+            Ok(answer) => answer.header("Idempotency-Status").unwrap_or("nothing").to_owned(),
+            Err(error) => error.kind().to_string(),
+        };
+        if self.told.last() != Some(&told) {
+            self.told.push(told);
+        }
+        match answer.ok().filter(is_final) {
+            None => tokio::time::sleep(PAUSE).await,
+            found => self.answer = found,
+        }
+    }
 }
 
 /// Whether asking again would be of no use.
@@ -97,8 +112,8 @@ pub fn judge(calls: &[Call], upstream: &Upstream) -> (usize, usize) {
     assert!(upstream.most_of_one_key() <= 1, "something ran twice");
     let executions = upstream.executions();
     let (mut answered, mut held) = (0, 0);
-    for Call { key, answer } in calls {
-        let answer = answer.as_ref().unwrap_or_else(|| panic!("{key} never ended"));
+    for Call { key, answer, told } in calls {
+        let answer = answer.as_ref().unwrap_or_else(|| panic!("{key} never ended: {told:?}"));
         match answer.status {
             201 => {
                 let number = answer.json()["execution"].as_u64().expect("the upstream's answer");
