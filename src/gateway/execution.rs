@@ -13,7 +13,6 @@ use tokio::time::timeout;
 
 use super::forward::{IDEMPOTENCY_ATTEMPT, IDEMPOTENCY_SCOPE, outgoing};
 use super::identify::IDEMPOTENCY_KEY;
-use super::limits::Slot;
 use super::read::{self, Collected};
 use super::rejection::Rejection;
 use super::reply::Reply;
@@ -25,7 +24,7 @@ use super::{Front, Visit};
 use crate::clock;
 use crate::config::Route;
 use crate::engine::{Claim, Settled, StillOurs};
-use crate::http::Body;
+use crate::http::{Body, IdleLimited};
 use crate::idempotency::{Ending, Key, Refusal};
 use crate::telemetry::metrics::Outcome;
 pub struct Execution {
@@ -118,6 +117,10 @@ impl Execution {
             let upstream = &self.routed.destination.upstream;
             let response = upstream.send(self.front.thread, request).await.map_err(lost)?;
             let (head, mut rest) = response.into_parts();
+            if head.status.is_informational() {
+                let why = "the API switched protocols without being asked".to_owned();
+                return Err(Lost::Unknown(Rejection::UpstreamBrokeOff, why));
+            }
             let body = read::collect(&mut rest, route.snapshot_max_bytes).await;
             let body = body.map_err(|_| {
                 Lost::Unknown(
@@ -149,7 +152,11 @@ impl Execution {
             head.headers.insert(CONTENT_LENGTH, length);
         }
         match self.claim.end(ending).await {
-            Settled::Stored => answered(head, body, rest, judgement, self.visit.slot),
+            Settled::Stored => {
+                // What comes behind the snapshot's limit may take long, but not stall.
+                let rest = IdleLimited::new(Counted::new(rest, self.visit.slot), route.timeout);
+                answered(head, body, rest, judgement)
+            }
             Settled::Fenced => Reply::rejected(Rejection::Superseded),
             Settled::NotStored => {
                 let refusal = Refusal::OutcomeUnknown { retry_after: None };
@@ -185,15 +192,14 @@ pub fn ending(
 fn answered(
     mut head: ResponseParts,
     body: Collected,
-    rest: Answer,
+    rest: IdleLimited<Counted>,
     judgement: Judgement,
-    slot: Slot,
 ) -> Reply {
     head.version = Version::HTTP_11;
     head.extensions = Extensions::new();
     let body = match body {
         Collected::Whole(body) => Body::from(body),
-        Collected::TooLong(read) => read::resumed(read, Counted::new(rest, slot)),
+        Collected::TooLong(read) => read::resumed(read, rest),
     };
     let response = Response::from_parts(head, body);
     match judgement {

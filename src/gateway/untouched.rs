@@ -47,6 +47,10 @@ impl Front {
         {
             return Ok(switched(client, &mut response, slot));
         }
+        if response.status().is_informational() {
+            // It left HTTP behind without being asked: what follows is no answer.
+            return Err(Rejection::UpstreamBrokeOff);
+        }
         let (mut head, answer) = response.into_parts();
         headers::end_hop(&mut head.headers);
         head.version = Version::HTTP_11;

@@ -22,6 +22,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub use executions::Execution;
 pub use reply::{End, Reply, filling};
 
+use super::eventually;
 use super::ports::Port;
 use executions::Executions;
 
@@ -101,8 +102,14 @@ impl Upstream {
 
     /// On the same port, after it was stopped.
     pub async fn start_again(&self) {
-        let listener = TcpListener::bind(self.addr()).await.expect("its port is still its own");
-        let listener = Arc::new(listener);
+        let mut bound = None;
+        // A child that another test is just forking may hold a copy of the old one for a moment.
+        eventually("its port is still its own", PATIENCE, async || {
+            bound = TcpListener::bind(self.addr()).await.ok();
+            bound.is_some()
+        })
+        .await;
+        let listener = Arc::new(bound.expect("it was bound"));
         let accepting = tokio::spawn(accept_all(listener.clone(), self.site.clone()));
         *self.server() = Some(Server { listener, accepting });
     }
