@@ -40,6 +40,9 @@ pub fn outgoing(
     if head.method == Method::CONNECT {
         return Err(Rejection::BadRequest("This is a gateway to one API, not a CONNECT proxy."));
     }
+    if head.uri.authority().is_some() && head.uri.scheme().is_none() {
+        return Err(Rejection::BadRequest("The request's target is neither a path nor a URL."));
+    }
     let host = host(head, own_host)?;
     let upgrade = upgrade(head);
     let trailers = headers::has_token(&head.headers, &TE, "trailers");
@@ -212,6 +215,11 @@ mod tests {
             (head.uri.to_string().as_str(), &head.headers["host"]),
             ("/a?b", &"real:8".parse::<HeaderValue>().unwrap())
         );
+    }
+
+    #[test]
+    fn a_target_that_only_connect_may_use_is_refused() {
+        assert!(matches!(sent("api:80", &[("host", "api")]), Err(Rejection::BadRequest(_))));
     }
 
     #[test]
