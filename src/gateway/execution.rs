@@ -19,7 +19,7 @@ use super::reply::Reply;
 use super::rules::Routed;
 use super::snapshot::{self, Judgement, judge};
 use super::untouched::Counted;
-use super::upstream::{Answer, SendError};
+use super::upstream::{Answer, SendError, Sent};
 use super::{Front, Visit};
 use crate::clock;
 use crate::config::Route;
@@ -113,9 +113,11 @@ impl Execution {
 
     async fn receive(&self, request: Request<Body>) -> Result<Received, Lost> {
         let route = &self.routed.route;
+        let sent = Sent::default();
         let answer = async {
             let upstream = &self.routed.destination.upstream;
-            let response = upstream.send(self.front.thread, request).await.map_err(lost)?;
+            let sending = upstream.send_noting(self.front.thread, request, &sent);
+            let response = sending.await.map_err(lost)?;
             let (head, mut rest) = response.into_parts();
             if head.status.is_informational() {
                 let why = "the API switched protocols without being asked".to_owned();
@@ -130,9 +132,16 @@ impl Execution {
             })?;
             Ok(Received { head, body, rest })
         };
-        timeout(route.timeout, answer).await.unwrap_or_else(|_| {
-            let why = format!("the API did not answer within {:?}", route.timeout);
-            Err(Lost::Unknown(Rejection::UpstreamTimeout, why))
+        let limit = route.timeout;
+        timeout(limit, answer).await.unwrap_or_else(|_| match sent.maybe() {
+            true => {
+                let why = format!("the API did not answer within {limit:?}");
+                Err(Lost::Unknown(Rejection::UpstreamTimeout, why))
+            }
+            false => {
+                let why = format!("no connection to the API was had within {limit:?}");
+                Err(Lost::NotSent(Rejection::UpstreamBusy, why))
+            }
         })
     }
 
@@ -216,9 +225,10 @@ fn lost(error: SendError) -> Lost {
         SendError::Busy => "no connection to the API became free".to_owned(),
         SendError::Unreachable(why) => format!("the API could not be reached: {why}"),
         SendError::BrokeOff(why) => format!("the API broke off: {why}"),
+        SendError::Body(_) => "its body could not be read".to_owned(),
     };
     match error {
         SendError::Busy | SendError::Unreachable(_) => Lost::NotSent(error.into(), why),
-        SendError::BrokeOff(_) => Lost::Unknown(error.into(), why),
+        SendError::BrokeOff(_) | SendError::Body(_) => Lost::Unknown(error.into(), why),
     }
 }

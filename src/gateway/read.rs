@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 
 use super::Visit;
 use super::rejection::Rejection;
-use crate::http::{Body, BoxError, IdleLimited};
+use crate::http::{Body, BodyFault, BoxError, IdleLimited};
 
 const DISCARD_BYTES: usize = 256 << 10;
 /// What is as good as sent once it has begun.
@@ -49,14 +49,15 @@ pub enum Collected {
 }
 
 /// Reads a body that may have at most `max` bytes.
-pub async fn collect<B>(body: &mut B, max: usize) -> Result<Collected, Rejection>
+pub async fn collect<B>(body: &mut B, max: usize) -> Result<Collected, BodyFault>
 where
-    B: http_body::Body<Data = Bytes> + Unpin,
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
     let mut first = Bytes::new();
     let mut all: Option<BytesMut> = None;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Rejection::BodyBrokeOff)?.into_data() else { continue };
+        let frame = frame.map_err(|error| BodyFault::of(&*error.into()))?;
+        let Ok(data) = frame.into_data() else { continue };
         match &mut all {
             // Most bodies come in one piece, which is then not copied.
             None if first.is_empty() => first = data,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 
-use crate::http::{Body, Problem};
+use crate::http::{Body, BodyFault, Problem};
 use crate::idempotency::Refusal;
 use crate::idempotency::key::KeyError;
 use crate::telemetry::metrics::Outcome;
@@ -38,6 +38,18 @@ pub enum Rejection {
     UpstreamTimeout,
     UpstreamBrokeOff,
     BadRequest(&'static str),
+}
+
+impl From<BodyFault> for Rejection {
+    fn from(fault: BodyFault) -> Self {
+        match fault {
+            BodyFault::Malformed => Self::BadRequest(
+                "The request's body cannot be told apart from what follows: its chunks are not \
+                 valid. Nothing was executed.",
+            ),
+            BodyFault::BrokeOff => Self::BodyBrokeOff,
+        }
+    }
 }
 
 const SOON: Duration = Duration::from_secs(1);

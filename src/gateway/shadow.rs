@@ -44,7 +44,7 @@ impl Front {
         let max = routed.route.request_max_bytes;
         let mut watched = read::watched(body, visit.body_idle);
         let (body, identified) = match read::collect(&mut watched, max).await {
-            Err(rejection) => return Reply::unmarked(rejection),
+            Err(fault) => return Reply::unmarked(fault.into()),
             Ok(Collected::TooLong(read)) => {
                 (read::resumed(read, watched), Err(Rejection::BodyTooLarge { max }))
             }

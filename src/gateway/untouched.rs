@@ -83,6 +83,7 @@ impl From<SendError> for Rejection {
             SendError::Busy => Self::UpstreamBusy,
             SendError::Unreachable(_) => Self::UpstreamUnreachable,
             SendError::BrokeOff(_) => Self::UpstreamBrokeOff,
+            SendError::Body(fault) => fault.into(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What every listener shares: bodies, problem documents, header rules, and the server itself.
 
 pub mod body;
+pub mod body_fault;
 pub mod client;
 pub mod headers;
 pub mod idle_limited;
@@ -10,5 +11,6 @@ pub mod problem;
 pub mod server;
 
 pub use body::{Body, BoxError};
+pub use body_fault::BodyFault;
 pub use idle_limited::{BodyIdle, IdleLimited};
 pub use problem::Problem;

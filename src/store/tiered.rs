@@ -27,6 +27,9 @@ use crate::telemetry::metrics::{self, Tier};
 
 /// A record may change between being read and being taken; each change is somebody's progress.
 const RACES: usize = 8;
+/// How long we speak for another owner's lock. If it lives it renews the lock; if its claim was
+/// withdrawn nobody else would remove it.
+const REFLECTED: Duration = Duration::from_secs(1);
 const GIVE_BACK_TRIES: usize = 60;
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -258,8 +261,8 @@ impl Tiered {
             State::Processing { lease_until } if found.now < lease_until => {
                 let lock =
                     Lock { token: found.record.token, fingerprint: found.record.fingerprint };
-                let ttl = self.settings.lock_ttl.min(policy.lease);
-                Replacement::With(Value::Locked(lock), ttl.min(lease_until.since(found.now)))
+                let ttl = REFLECTED.min(policy.lease).min(lease_until.since(found.now));
+                Replacement::With(Value::Locked(lock), ttl)
             }
             _ => Replacement::Nothing,
         }

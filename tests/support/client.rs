@@ -1,12 +1,13 @@
 //! A client that sends exactly what a test says, and shows exactly what came back.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
 use super::http1::{Connection, Framing, Head, Headers, all, header};
 
 /// One answer, whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     pub headers: Headers,
@@ -33,6 +34,22 @@ impl Answer {
     /// When the body is something else.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+}
+
+/// As text, for whoever reads why a test failed.
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut body = self.text();
+        body.truncate(body.floor_char_boundary(2000));
+        write!(f, "{} {:?} {body:?}", self.status, self.headers)?;
+        if !self.trailers.is_empty() {
+            write!(f, ", trailers {:?}", self.trailers)?;
+        }
+        if !self.interim.is_empty() {
+            write!(f, ", after {:?}", self.interim)?;
+        }
+        Ok(())
     }
 }
 

@@ -33,7 +33,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::answer::Answer;
-pub use self::sending::{SendError, Upstream};
+pub use self::sending::{SendError, Sent, Upstream};
 use self::trust::Trust;
 pub use self::trust::UpstreamsError;
 use crate::config;

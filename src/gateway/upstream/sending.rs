@@ -23,7 +23,7 @@ use super::trust::Trust;
 use super::wear::Limits;
 use crate::clock;
 use crate::config;
-use crate::http::Body;
+use crate::http::{Body, BodyFault};
 
 /// The first on any connection, the second on one that is not known to be closed, the last on a
 /// new one.
@@ -51,6 +51,20 @@ pub struct Upstream {
     pub(super) swept: AtomicBool,
 }
 
+/// Whether a request may have left, for whoever gives up on it.
+#[derive(Default)]
+pub struct Sent(AtomicBool);
+
+impl Sent {
+    pub fn maybe(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, sent: bool) {
+        self.0.store(sent, Ordering::Relaxed);
+    }
+}
+
 /// Why there is no answer; the gateway decides by it what becomes of the record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
@@ -63,6 +77,9 @@ pub enum SendError {
     /// It may have been sent.
     #[error("the upstream broke off: {0}")]
     BrokeOff(String),
+    /// A part of it may have been sent, never all.
+    #[error("the request's body could not be read")]
+    Body(BodyFault),
 }
 
 impl Upstream {
@@ -104,7 +121,17 @@ impl Upstream {
     pub async fn send(
         &self,
         thread: usize,
+        request: Request<Body>,
+    ) -> Result<Response<Answer>, SendError> {
+        self.send_noting(thread, request, &Sent::default()).await
+    }
+
+    /// The same; whoever drops the future can see whether anything may have been sent.
+    pub async fn send_noting(
+        &self,
+        thread: usize,
         mut request: Request<Body>,
+        sent: &Sent,
     ) -> Result<Response<Answer>, SendError> {
         let mut held = Held::new(self.permit().await?);
         let mut returned = String::new();
@@ -115,7 +142,9 @@ impl Upstream {
                 let last = again + 1 == TRIES;
                 self.fronts[thread].retain_idle(|idle| !last && !idle.closed);
             }
-            let sent = match held.hold(self.line(thread, upgrades).await?) {
+            let line = held.hold(self.line(thread, upgrades).await?);
+            sent.set(true);
+            let answer = match line {
                 Line::Exclusive(connection) => {
                     message::for_http1(&mut request);
                     connection.sender.try_send_request(request).await
@@ -125,18 +154,19 @@ impl Upstream {
                     connection.sender().try_send_request(request).await
                 }
             };
-            match sent {
+            match answer {
                 Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                     return Ok(response.map(|body| Answer::upgraded(body, held)));
                 }
                 Ok(response) => return Ok(response.map(|body| Answer::new(body, held))),
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => {
+                        sent.set(false);
                         request = unsent;
                         returned = told(&error.into_error());
                         held.discard();
                     }
-                    None => return Err(SendError::BrokeOff(told(&error.into_error()))),
+                    None => return Err(broke_off(&error.into_error())),
                 },
             }
         }
@@ -192,6 +222,14 @@ impl Upstream {
             Err(PoolError::Backend(error)) => Err(error),
             Err(error) => Err(SendError::Unreachable(error.to_string())),
         }
+    }
+}
+
+/// Either side may have been the one that did.
+fn broke_off(error: &hyper::Error) -> SendError {
+    match error.is_user() {
+        true => SendError::Body(BodyFault::of(error)),
+        false => SendError::BrokeOff(told(error)),
     }
 }
 

@@ -1,6 +1,10 @@
 //! MySQL killed, frozen, cut off: nothing runs unrecorded, no answer is lost.
 
-use super::super::{Retry, SOON, assert_executed, assert_problem, assert_replayed, fresh_key};
+use std::time::Duration;
+
+use super::super::{
+    Retry, SOON, assert_executed, assert_problem, assert_replayed, fresh_key, launch, payments,
+};
 use super::load::{Load, judge};
 use super::{Own, own};
 use crate::support::{Behaviour, Reply, Server, eventually};
@@ -68,4 +72,42 @@ async fn mysql_is_killed_again_and_again_under_load() {
     let calls = load.finish().await;
     let (answered, held) = judge(&calls, &own.upstream);
     assert!(answered >= 80, "{answered} answered, {held} held");
+}
+
+/// The database wrote a claim and its gateway never learned of it: nothing was sent, so once the
+/// two can talk again the key is free, long before its lease and its lock would have run out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_reached_nobody_does_not_hold_its_key() {
+    let Some(own) = own("lease = '60s'").await else { return };
+    let cut_off = &own.gateways[0];
+    let direct = launch(&own.upstream, &own.mysql.url(), &own.redis.url());
+    let direct = direct.config(&payments("lease = '60s'")).listening().await;
+    assert_executed(&cut_off.post("/pay", &fresh_key(), "{}").await, 201);
+    let mut key = fresh_key();
+    eventually("a claim was written and nobody was told", 4 * SOON, async || {
+        key = fresh_key();
+        let lost = own.mysql_proxy.swallowed_bytes();
+        own.mysql_proxy.swallow_replies();
+        let call = tokio::spawn(cut_off.posting("/pay", &key, "{}").send());
+        eventually("a reply is lost", SOON, async || own.mysql_proxy.swallowed_bytes() > lost)
+            .await;
+        own.mysql_proxy.blackhole();
+        assert_problem(&call.await.expect("no panic"), 503, "store-unavailable", Retry::After);
+        // So that the database is asked. It may have been another reply that was lost.
+        own.redis.flush();
+        let written = direct.post("/pay", &key, "{}").await.status == 409;
+        if !written {
+            own.mysql_proxy.heal();
+        }
+        written
+    })
+    .await;
+    let meanwhile = direct.post("/pay", &key, "{}").await;
+    assert_problem(&meanwhile, 409, "in-progress", Retry::After);
+    own.mysql_proxy.heal();
+    eventually("the claim is taken back", Duration::from_secs(10), async || {
+        direct.post("/pay", &key, "{}").await.status == 201
+    })
+    .await;
+    assert_eq!(own.upstream.count_of(&key), 1);
 }

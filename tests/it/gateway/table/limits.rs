@@ -12,6 +12,7 @@ on_both_pairs!(
     a_caller_that_asks_too_often_is_told_when_to_come_back,
     tenants_have_limits_of_their_own,
     a_request_that_gets_no_connection_is_told_so_and_released,
+    a_request_that_times_out_before_it_has_a_connection_was_not_sent,
 );
 
 async fn a_body_too_long_is_refused_and_goes_nowhere(site: Site) {
@@ -92,5 +93,23 @@ async fn a_request_that_gets_no_connection_is_told_so_and_released(site: Site) {
     site.upstream.let_go();
     assert_executed(&call.await.expect("no panic"), 201);
     assert_executed(&gateway.post("/pay", &key, "another body").await, 201);
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+/// Its outcome is known: nothing was sent.
+async fn a_request_that_times_out_before_it_has_a_connection_was_not_sent(site: Site) {
+    let quick = "[[routes]]\npath = '/quick'\ntimeout = '300ms'\n";
+    let toml = "[connections]\nmax = 1\nacquire_timeout = '20s'\n".to_owned();
+    let gateway = site.gateway(&(toml + &payments("") + quick)).await;
+    site.upstream.on("/pay", Reply::new(201).body("paid").held());
+    let call = tokio::spawn(gateway.posting("/pay", &fresh_key(), "{}").send());
+    site.upstream.begun(1).await;
+    let key = fresh_key();
+    let refused = gateway.post("/quick", &key, "{}").await;
+    assert!(refused.status >= 500, "{refused:?}");
+    site.upstream.let_go();
+    assert_executed(&call.await.expect("no panic"), 201);
+    let again = gateway.post("/quick", &key, "{}").await;
+    assert_executed(&again, 201);
     assert_eq!(site.upstream.count_of(&key), 1);
 }

@@ -79,3 +79,19 @@ async fn a_bypass_forwards_unprotected_and_says_so() {
     let missing = own.gateway.ask("POST", "/pay").body("{}").send().await;
     assert_problem(&missing, 400, "key-missing", Retry::No);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shadow_does_not_notice() {
+    let Some(own) = own(&payments("mode = 'shadow'")).await else { return };
+    own.mysql.freeze();
+    let key = fresh_key();
+    for executions in 1..=3 {
+        let began = oncegate::clock::now();
+        let answer = own.gateway.post("/pay", &key, "{}").await;
+        assert_eq!((answer.status, own.upstream.count_of(&key)), (201, executions), "{answer:?}");
+        assert!(began.elapsed() < SOON / 10, "nobody waits for a tier: {:?}", began.elapsed());
+    }
+    own.mysql.kill();
+    assert_eq!(own.gateway.post("/pay", &key, "{}").await.status, 201);
+    assert_eq!(own.upstream.count_of(&key), 4);
+}
