@@ -138,9 +138,14 @@ mod tests {
     #[test]
     fn nothing_comes_from_elsewhere_and_nothing_is_put_in_as_html() {
         for file in FILES {
-            for forbidden in
-                ["https://", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
-            {
+            for forbidden in [
+                "https://",
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+            ] {
                 assert!(!file.text.contains(forbidden), "{} has {forbidden}", file.path);
             }
             let elsewhere = file.text.replace("http://www.w3.org/2000/svg", "");

@@ -5,7 +5,7 @@ import { duration } from "./format.js";
 
 const WIDTH = 300;
 const HEIGHT = 64;
-const SHORTEST_S = 60;
+const SHORTEST_S = 30;
 const LONGEST_GAP_S = 45;
 
 /** The next of 1, 2, 5, 10, 20 … */

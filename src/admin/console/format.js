@@ -11,7 +11,7 @@ export function rate(value) {
   if (value === null) return "–";
   if (value === 0) return "0/s";
   if (value < 0.1) return "<0.1/s";
-  return `${value < 10 ? value.toFixed(1) : whole.format(value)}/s`;
+  return `${value < 10 ? Number(value.toFixed(1)) : whole.format(value)}/s`;
 }
 
 export function percent(ratio) {

@@ -59,7 +59,7 @@ function build() {
   });
   const conflicts = new Chart({
     title: "Conflicts", about: "Duplicates of a running call, and keys used for another request", format: rate,
-    series: [{ name: "in progress", of: (point) => point.in_progress }, { name: "key reused", of: (point) => point.mismatch }],
+    series: [{ name: "in progress", of: (point) => point.in_progress }, { name: "reused key", of: (point) => point.mismatch }],
   });
   const row = (id, label) => {
     open[id] = h("dd");
@@ -83,7 +83,7 @@ export function draw(overview) {
     const { requests, conflicts } = counts;
     const keyed = sum(requests, "untouched");
     charts.ratio.draw(found, percent(now?.ratio ?? null), `since start ${percent(keyed ? requests.replayed / keyed : null)} of ${number(keyed)} with a key`);
-    charts.requests.draw(found, rate(now?.keyed ?? null), `since start ${number(requests.executed)} executed, ${number(requests.replayed)} replayed, ${number(requests.failed + requests.unknown + requests.rejected)} failed or refused`);
+    charts.requests.draw(found, rate(now?.keyed ?? null), `since start ${number(requests.executed)} executed, ${number(requests.replayed)} replayed`);
     charts.conflicts.draw(found, rate(now ? now.in_progress + now.mismatch : null), `since start ${number(conflicts.in_progress)} in progress, ${number(conflicts.mismatch)} reused`);
   } else {
     for (const chart of Object.values(charts)) chart.draw([], "–", "nothing is counted: the gateway is embedded in a program that counts by itself");
