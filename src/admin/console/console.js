@@ -51,7 +51,8 @@ async function lookAtLists() {
   const before = attention.length;
   attention = await fetchAttention(overview);
   drawAttention(attention, overview);
-  if (attention.length > before && listsAt > 0) tell(`${number(attention.length)} records need somebody.`);
+  // For those who do not see the list grow.
+  if (attention.length > before && listsAt > 0) setText(byId("news"), `${number(attention.length)} records need somebody.`);
   await fetchRecords();
   drawRecords(overview);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::support::eventually;
+use crate::support::servers::Server;
+use crate::support::{FaultProxy, eventually, shared};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -145,6 +146,33 @@ async fn a_gateway_that_is_away_is_told() {
     desk.browser.sees("#trouble", &["The gateway does not answer."]).await;
     // What was known stays on the page.
     desk.browser.sees("#attention", &["Nothing is stuck"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tier_that_is_away_is_told_and_so_is_its_return() {
+    let Some(mut durable) = Database::MySql.fresh() else { return };
+    if !servers::require(Kind::Redis) {
+        return;
+    }
+    let mysql = FaultProxy::start(shared::mysql().addr()).await;
+    let redis = FaultProxy::start(shared::redis().addr()).await;
+    durable.url = mysql.reroute(&durable.url);
+    let fast = format!("[fast]\nurl = '{}'\n", redis.reroute(&shared::redis().url()));
+    let Some(desk) = Desk::open_on(durable, "", &fast).await else { return };
+    let browser = &desk.browser;
+    desk.lose("kept").await;
+    browser.sees("#attention", &["kept"]).await;
+    redis.cut();
+    browser.sees(".top", &["durable up", "fast down"]).await;
+    browser.sees("#trouble", &["The fast tier is down.", "nothing runs twice"]).await;
+    redis.heal();
+    browser.misses("#trouble").await;
+    mysql.cut();
+    browser.sees(".top", &["durable down"]).await;
+    browser.sees("#trouble", &["The durable tier is down.", "503"]).await;
+    mysql.heal();
+    browser.misses("#trouble").await;
+    browser.sees("#attention", &["kept"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

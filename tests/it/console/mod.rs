@@ -33,10 +33,14 @@ impl Desk {
 
     /// With more lines behind the `[admin]` table and before the routes.
     async fn open_with(admin: &str, more: &str) -> Option<Self> {
+        Self::open_on(Database::Sqlite.fresh()?, admin, more).await
+    }
+
+    async fn open_on(durable: Fresh, admin: &str, more: &str) -> Option<Self> {
         if !servers::require(Kind::Chromium) {
             return None;
         }
-        let (upstream, durable) = (Upstream::start().await, Database::Sqlite.fresh()?);
+        let upstream = Upstream::start().await;
         let config = format!("[admin]\n{admin}\n{more}\n{ROUTE}");
         let (gateway, browser) =
             tokio::join!(gateway(&upstream, &durable, &config), Browser::start());
