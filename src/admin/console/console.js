@@ -147,7 +147,8 @@ async function signIn(event) {
 /** The address behind # says what is looked at, so that it can be kept and passed on. */
 async function go() {
   const [place, query] = location.hash.slice(1).split(/\?(.*)/s);
-  if (place === "main") return;
+  // Where the link for keyboards leads: a place on the page, not another page.
+  if (place === "main" && overview !== null) return;
   const search = new URLSearchParams(query ?? "");
   const before = view;
   view = place === "record" ? "record" : "home";

@@ -1,5 +1,6 @@
 //! How the console looks, kept as pictures in `target/screenshots`, and what a checker of
-//! accessibility says about each of them.
+//! accessibility says about each of them. One of them is in the README, copied by hand when the page
+//! has changed: `cp target/screenshots/console-home-light-1280.png deploy/console.png`.
 
 use std::time::Duration;
 
@@ -25,15 +26,21 @@ async fn traffic(desk: &Desk, seconds: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_looks_as_it_should_in_light_and_dark_and_on_a_phone() {
-    let jobs = "[reconciler]\nstuck_after = '1s'\nsettle_after = '1h'\n";
+    let jobs = "[reconciler]\nstuck_after = '5s'\nsettle_after = '1h'\n";
     let Some(desk) = Desk::open_with("show_bodies = true", jobs).await else { return };
     let browser = &desk.browser;
     browser.script("localStorage.setItem('oncegate.pace', '1')").await;
     desk.visit("").await;
     desk.lose("order-1044").await;
-    desk.upstream.on("/v1/payments/gone", Reply::new(504));
-    desk.gateway.post("/v1/payments/gone", "7e6fa1c2-9d0b-4c55-b0de-1f8a3c2e9b10", "{}").await;
-    traffic(&desk, 16).await;
+    desk.fall_silent("7e6fa1c2-9d0b-4c55-b0de-1f8a3c2e9b10").await;
+    traffic(&desk, 20).await;
+    desk.upstream.on("/v1/payments/bad", Reply::new(500));
+    desk.gateway.post("/v1/payments/bad", "order-3001", "{}").await;
+    let invoice =
+        json!({ "tenant": "acme", "scope": "invoice", "idempotency_key": "inv-2026-118" });
+    desk.post("/acquire", invoice).await;
+    browser.sees("#attention", &["7e6fa1c2", "order-1044"]).await;
+    browser.sees("#records-list", &["inv-2026-118"]).await;
 
     let axe = std::fs::read_to_string(scratch::cache().join("axe-core/axe.min.js")).ok();
     if axe.is_none() {

@@ -62,16 +62,7 @@ async fn what_is_stuck_or_unknown_comes_first_with_what_happened() {
     let jobs = "[reconciler]\nstuck_after = '1s'\nsettle_after = '1h'\n";
     let Some(desk) = Desk::open_with("", jobs).await else { return };
     desk.lose("order-lost").await;
-    // A gateway dies in the middle of a call.
-    desk.upstream.on("/v1/payments/slow", Reply::new(201).held());
-    let config = format!("{ROUTE}lease = '1s'\n");
-    let doomed = gateway(&desk.upstream, &desk.durable, &config).await;
-    let call = doomed.posting("/v1/payments/slow", "order-silent", "{}");
-    let before = desk.upstream.count();
-    let call = tokio::spawn(call.try_send());
-    desk.upstream.begun(before + 1).await;
-    doomed.kill();
-    assert!(call.await.expect("no panic").is_err());
+    desk.fall_silent("order-silent").await;
 
     let parts = ["order-lost", "unknown", "the API broke off", "POST /v1/payments/{*rest}"];
     desk.browser.sees("#attention", &parts).await;
@@ -183,8 +174,13 @@ async fn a_hidden_page_asks_for_nothing() {
                 document.dispatchEvent(new Event('visibilitychange'));";
     desk.browser.script(hide).await;
     // A look that was under way ends; then nothing may begin for longer than the pace is.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let before = desk.browser.requested().await.len();
+    let mut before = 0;
+    eventually("what was under way has ended", SOON, async || {
+        let last = std::mem::replace(&mut before, desk.browser.requested().await.len());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        last == before
+    })
+    .await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(desk.browser.requested().await.len(), before);
     desk.browser.script(&hide.replace("value: true", "value: false")).await;

@@ -71,6 +71,18 @@ impl Desk {
         assert_eq!(answer.header("Idempotency-Status"), Some("upstream-broke-off"), "{answer:?}");
     }
 
+    /// A gateway beside this one dies in the middle of a call.
+    async fn fall_silent(&self, key: &str) {
+        self.upstream.on("/v1/payments/slow", Reply::new(201).held());
+        let config = format!("{ROUTE}lease = '1s'\n");
+        let doomed = gateway(&self.upstream, &self.durable, &config).await;
+        let before = self.upstream.count();
+        let call = tokio::spawn(doomed.posting("/v1/payments/slow", key, "{}").try_send());
+        self.upstream.begun(before + 1).await;
+        doomed.kill();
+        assert!(call.await.expect("no panic").is_err());
+    }
+
     async fn retry(&self, key: &str) -> Answer {
         self.gateway.post("/v1/payments/lost", key, "{\"amount\":4200}").await
     }
@@ -91,7 +103,7 @@ impl Desk {
         assert_eq!(self.browser.complaints().await, Vec::<String>::new());
         let url = self.url();
         let requested = self.browser.requested().await;
-        assert!(requested.iter().any(|address| *address == url), "{requested:?}");
+        assert!(requested.contains(&url), "{requested:?}");
         let page =
             |address: &&String| !address.starts_with("data:") && !address.starts_with("chrome:");
         let elsewhere: Vec<_> =
