@@ -3,20 +3,20 @@
 import { ask } from "./api.js";
 import { byId, h, redraw, setText, table } from "./dom.js";
 import { number, when } from "./format.js";
-import { address, badge, isRunning, name, routesOf, story, tenant } from "./words.js";
+import { address, badge, isAbandoned, name, routesOf, story, tenant } from "./words.js";
 
 const SHOWN = 10;
 
 export async function fetchAttention(overview) {
   const unknown = await ask("GET", "/api/records", { query: { state: "UNKNOWN", limit: SHOWN } });
   const silent = await ask("GET", "/api/records", { query: { state: "PROCESSING", older_than: `${overview.stuck_after_seconds}s`, limit: SHOWN } });
-  const stuck = silent.records.filter((record) => !isRunning(record));
+  const stuck = silent.records.filter(isAbandoned);
   return [...stuck, ...unknown.records].sort((one, other) => one.updated_at.localeCompare(other.updated_at)).slice(0, SHOWN);
 }
 
 /** The scope, and the route under it. */
 export function scopeCell(record, overview) {
-  const routes = routesOf(record.scope, overview);
+  const routes = record.origin === "decision" ? ["decision API"] : routesOf(record.scope, overview);
   return h("div", {}, name(record.scope), routes.length > 0 && h("div.hint.clip", { title: routes.join("\n") }, routes.length > 1 ? `${routes[0]} +${routes.length - 1}` : routes[0]));
 }
 
@@ -34,7 +34,7 @@ export function drawAttention(records, overview) {
     }
     const rows = records.map((record, index) => {
       const { happened, retries } = told[index];
-      return [badge(record), keyLink(record, `attention-${index}`), scopeCell(record, overview), tenant(record.tenant), number(record.attempt), when(record.updated_at, "age"), h("div", {}, happened, h("div.hint", {}, retries))];
+      return [badge(record, overview), keyLink(record, `attention-${index}`), scopeCell(record, overview), tenant(record.tenant), number(record.attempt), when(record.updated_at, "age"), h("div", {}, happened, h("div.hint", {}, retries))];
     });
     return [
       table("Records that need somebody", ["State", "Key", "Scope and route", "Tenant", "Attempt", "Age", "What happened"], rows),

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { exact, when } from "./format.js";
-import { isPast, isRunning } from "./words.js";
+import { isPast, isRunning, mayRunAgain } from "./words.js";
 
 const ENDINGS = {
   SUCCEEDED: ["Succeeded", "good"],
@@ -13,7 +13,7 @@ const ENDINGS = {
 const ACTS = { resolve: "Settled by hand", forget: "Forgotten" };
 
 /** [{ at, what, more, tone }], oldest first. */
-export function life(record, mayRetry) {
+export function life(record, overview) {
   const events = [{ at: record.created_at, what: "First request", more: "The key was seen for the first time.", tone: "" }];
   const add = (at, what, more = "", tone = "") => at && events.push({ at, what, more, tone });
   const ending = ENDINGS[record.state];
@@ -33,7 +33,7 @@ export function life(record, mayRetry) {
   for (const act of record.audit ?? []) {
     add(act.at, `${ACTS[act.action] ?? act.action} by ${act.actor}`, act.note && `“${act.note}”`, "hand");
   }
-  const retryMatters = record.state === "FAILED" ? record.retries === "execute" : mayRetry;
+  const retryMatters = record.retries === "execute" || record.origin === "decision" || mayRunAgain(record, overview);
   if (record.next_retry_at && retryMatters) add(record.next_retry_at, "A retry may run it again");
   add(record.expires_at, "Expires", "From then on the key is new.");
   return events.sort((one, other) => one.at.localeCompare(other.at));

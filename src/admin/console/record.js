@@ -38,19 +38,18 @@ export function drawRecord(overview) {
   } else if (record !== null) {
     // The time of reading is another with every look; whether the lease is over is not in the record.
     const { now, ...rest } = record;
-    redraw(body, [rest, isRunning(record), overview.may_change, overview.routes], () => view(overview));
+    redraw(body, [rest, story(record, overview), isRunning(record), overview.may_change, overview.routes], () => view(overview));
   }
 }
 
 function view(overview) {
   const { happened, retries } = story(record, overview);
-  const mayRetry = overview.routes.some((route) => route.scope === record.scope && route.when_unknown === "retry");
   return [
     h("div.panel.summary", {},
-      h("div", {}, badge(record), h("p.verdict", {}, happened), h("p.hint", {}, retries)),
+      h("div", {}, badge(record, overview), h("p.verdict", {}, happened), h("p.hint", {}, retries)),
       overview.may_change && buttons()),
     h("div.columns", {},
-      h("section.panel", { "aria-labelledby": "life-heading" }, h("h3", { id: "life-heading" }, "Its life"), timeline(life(record, mayRetry))),
+      h("section.panel", { "aria-labelledby": "life-heading" }, h("h3", { id: "life-heading" }, "Its life"), timeline(life(record, overview))),
       h("div.column", {},
         h("section.panel", { "aria-labelledby": "facts-heading" }, h("h3", { id: "facts-heading" }, "What it is"), facts(overview)),
         record.response && h("section.panel", { "aria-labelledby": "answer-heading" }, h("h3", { id: "answer-heading" }, "The stored answer"), answer(overview)),
@@ -70,7 +69,7 @@ function facts(overview) {
   const rows = [
     ["Key", name(record.key)],
     ["Scope", name(record.scope)],
-    ["Route", routes.length ? routes.map((route) => h("div", {}, h("code", {}, route))) : h("span.none", {}, "no route has this scope: a decision, or a route that is gone")],
+    record.origin === "decision" ? ["Asked by", "the decision API: a workflow runs it"] : ["Route", routes.length ? routes.map((route) => h("div", {}, h("code", {}, route))) : h("span.none", {}, "no route has this scope any more, or a service runs it")],
     ["Tenant", tenant(record.tenant)],
     ["Attempt", number(record.attempt)],
     record.result_ref && ["Result", name(record.result_ref)],

@@ -69,7 +69,7 @@ export function drawRecords(overview) {
 
 function list(told, overview) {
   const rows = shown.map((record, index) => [
-    badge(record), keyLink(record, `listed-${index}`), scopeCell(record, overview), tenant(record.tenant),
+    badge(record, overview), keyLink(record, `listed-${index}`), scopeCell(record, overview), tenant(record.tenant),
     number(record.attempt), when(record.updated_at), told[index],
   ]);
   return table("Records", ["State", "Key", "Scope and route", "Tenant", "Attempt", "Last change", "What happened"], rows);

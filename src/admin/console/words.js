@@ -4,7 +4,7 @@ import { now } from "./api.js";
 import { h } from "./dom.js";
 import { relative } from "./format.js";
 
-const SIGNS = { UNKNOWN: "?", PROCESSING: "…", STUCK: "!", SUCCEEDED: "✓", FAILED: "✕", FORGOTTEN: "–" };
+const SIGNS = { unknown: "?", processing: "…", stuck: "!", abandoned: "!", succeeded: "✓", failed: "✕" };
 
 export const isPast = (iso) => Date.parse(iso) <= now();
 
@@ -13,12 +13,15 @@ export const isRunning = (record) => record.state === "PROCESSING" && !isPast(re
 /** Nobody runs it, and it has no answer. */
 export const maySettle = (record) => record.state !== "SUCCEEDED" && !isRunning(record);
 
+/** Its lease is over, and nobody said how it ended. */
+export const isAbandoned = (record) => record.state === "PROCESSING" && !isRunning(record);
+
+const isStuck = (record, overview) => isAbandoned(record) && now() - Date.parse(record.updated_at) >= overview.stuck_after_seconds * 1000;
+
 /** A sign and a word: the colour only repeats them. */
-export function badge(record) {
-  const abandoned = record.state === "PROCESSING" && !isRunning(record);
-  const kind = abandoned ? "STUCK" : record.state;
-  const word = abandoned ? "stuck" : record.state.toLowerCase();
-  return h(`span.badge.${kind.toLowerCase()}`, {}, h("span", { "aria-hidden": "true" }, SIGNS[kind]), word);
+export function badge(record, overview) {
+  const word = isStuck(record, overview) ? "stuck" : isAbandoned(record) ? "abandoned" : record.state.toLowerCase();
+  return h(`span.badge.${word}`, {}, h("span", { "aria-hidden": "true" }, SIGNS[word]), word);
 }
 
 /** A key or another name that somebody else chose; its spaces are part of it. */
@@ -32,38 +35,69 @@ export function routesOf(scope, overview) {
   return own.map((route) => `${route.methods.join(", ")} ${route.path}`);
 }
 
+/** Whether this scope's route lets a retry run what may have run. */
+export const mayRunAgain = (record, overview) => (overview.routes ?? []).some((route) => route.scope === record.scope && route.when_unknown === "retry");
+
+const fromThen = (iso) => (iso && !isPast(iso) ? relative(iso) : "now");
+
 /** What happened, and what a retry gets now. */
 export function story(record, overview) {
-  const lost = record.last_error ? ` (${record.last_error})` : "";
+  return record.origin === "decision" ? storyOfDecision(record) : storyOfCall(record, overview);
+}
+
+function storyOfCall(record, overview) {
+  const { last_error: error, response } = record;
+  const held = "Retries get 409 outcome-unknown until somebody settles it.";
+  const allowed = (from) => `This route allows it: a retry runs it again ${fromThen(from)}.`;
   switch (record.state) {
-    case "UNKNOWN": {
-      const mayRetry = (overview?.routes ?? []).some((route) => route.scope === record.scope && route.when_unknown === "retry");
+    case "UNKNOWN":
       return {
-        happened: record.last_error ? `Sent to the API; ${record.last_error}.` : "Sent to the API, and no answer came back.",
-        retries: mayRetry
-          ? `This route allows it: a retry runs it again ${isPast(record.next_retry_at) ? "now" : relative(record.next_retry_at)}.`
-          : "Retries get 409 outcome-unknown until somebody settles it.",
+        happened: error ? `Sent to the API; ${error}.` : "Sent to the API, and no answer came back.",
+        retries: mayRunAgain(record, overview) ? allowed(record.next_retry_at) : held,
       };
-    }
     case "PROCESSING":
       return isRunning(record)
         ? { happened: "It runs now, under its lease.", retries: "Retries wait for its answer, or get 409 in-progress." }
-        : { happened: "It began, its lease ran out, and nobody said how it ended: its gateway may have died.", retries: "Retries get 409 until it is settled." };
-    case "SUCCEEDED": {
-      const stored = record.response?.body_stored !== false;
+        : {
+          happened: "It began, its lease ran out, and nobody said how it ended: its gateway may have died.",
+          retries: mayRunAgain(record, overview) ? allowed(null) : held,
+        };
+    case "SUCCEEDED":
       return {
-        happened: `Done: the API answered ${record.response?.status ?? "something"}.`,
-        retries: stored ? "Retries get the stored answer." : "The answer is not stored: retries get 409 response-not-stored.",
+        happened: `Done: the answer is ${response.status}.`,
+        retries: response.body_stored === false ? "Its body is not stored: retries get 409 response-not-stored." : "Retries get the stored answer.",
       };
-    }
-    default: {
-      const retries = {
-        execute: record.next_retry_at && !isPast(record.next_retry_at) ? `A retry runs it again ${relative(record.next_retry_at)}; earlier ones get 409.` : "A retry runs it again.",
-        replay: `Retries get the stored answer, ${record.response?.status ?? ""}.`,
-        refuse: "Retries get 409 attempt-failed.",
+    default:
+      return {
+        happened: error ? `It failed: ${error}.` : "It failed.",
+        retries: {
+          execute: `A retry runs it again ${fromThen(record.next_retry_at)}.`,
+          replay: `Retries get the stored answer, ${response?.status}.`,
+          refuse: "Retries get 409 attempt-failed.",
+        }[record.retries],
       };
-      return { happened: `It failed${lost}.`, retries: retries[record.retries] ?? "" };
-    }
+  }
+}
+
+/** Where a workflow runs it and asks by /acquire. */
+function storyOfDecision(record) {
+  const { last_error: error, response } = record;
+  switch (record.state) {
+    case "UNKNOWN":
+      return { happened: `A workflow began it, and nobody knows how it ended${error ? `: ${error}` : ""}.`, retries: `The next acquire is told to PROCEED ${fromThen(record.next_retry_at)}.` };
+    case "PROCESSING":
+      return isRunning(record)
+        ? { happened: "A workflow runs it now, under its lock.", retries: "Others who acquire it are told RETRY_LATER." }
+        : { happened: "A workflow began it, and its lock ran out.", retries: "The next acquire is told to PROCEED." };
+    case "SUCCEEDED":
+      return response.status === 409
+        ? { happened: "Completed as CONFLICT.", retries: "Whoever acquires it is told CONFLICT." }
+        : { happened: "Completed as DONE.", retries: "Whoever acquires it is told SKIP_ALREADY_DONE." };
+    default:
+      return {
+        happened: `Completed as FAILED${error ? `: ${error}` : ""}.`,
+        retries: record.retries === "execute" ? `The next acquire is told to PROCEED ${fromThen(record.next_retry_at)}.` : "Whoever acquires it is told CONFLICT.",
+      };
   }
 }
 

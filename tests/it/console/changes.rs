@@ -84,7 +84,7 @@ async fn a_forgotten_key_is_new_and_its_trail_stays() {
     let first = desk.gateway.post("/v1/payments/1", key, "{}").await;
     desk.visit_record(key).await;
     browser
-        .sees("#record", &["Done: the API answered 201.", "not shown: admin.show_bodies is off"])
+        .sees("#record", &["Done: the answer is 201.", "not shown: admin.show_bodies is off"])
         .await;
     browser.click("#open-forget").await;
     browser.sees("#forget", &["runs it a second time"]).await;

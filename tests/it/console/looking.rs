@@ -117,7 +117,7 @@ async fn what_attackers_choose_stays_text() {
     let done = desk.post("/complete", failed).await;
     assert_eq!(done["ok"], true, "{done}");
 
-    desk.browser.sees("#records-list", &[evil]).await;
+    desk.browser.sees("#records-list", &[evil, "decision API", "Completed as FAILED"]).await;
     desk.browser.click("#records-list .key").await;
     desk.browser.sees("#record", &[evil, "<script>alert(2)</script>"]).await;
     desk.browser.click("#open-settle").await;
