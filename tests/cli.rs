@@ -1,5 +1,7 @@
 //! The program from the outside: arguments and files in, text and exit codes out.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -76,4 +78,53 @@ fn an_unknown_flag_ends_with_a_message() {
     let (code, _, stderr) = run(oncegate(folder.path(), &["check", "--upstrem", "http://a"]));
     assert_eq!(code, Some(2));
     assert!(stderr.contains("--upstream"), "{stderr}");
+}
+
+/// A child that ends with its test, whatever becomes of it.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What it leaves lies in the folder of its test.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_demo_goes_on_with_the_address_of_its_console() {
+    let folder = folder_with("");
+    let mut command = oncegate(folder.path(), &["demo"]);
+    command.env("TMPDIR", folder.path()).stdout(std::process::Stdio::piped());
+    let mut demo = Running(command.spawn().expect("the program starts"));
+    let lines = BufReader::new(demo.0.stdout.take().expect("it is piped")).lines();
+    let mut said = String::new();
+    let mut console = None;
+    for line in lines {
+        let line = line.expect("it writes text");
+        said += &format!("{line}\n");
+        let address = line.trim().strip_prefix("http://");
+        if let Some(address) = address.and_then(|address| address.strip_suffix('/')) {
+            console = Some(address.to_owned());
+            break;
+        }
+    }
+    let console = console.unwrap_or_else(|| panic!("no address: {said}"));
+    assert!(said.contains("(order-1044)"), "{said}");
+    let page = get(&console, "/");
+    assert!(
+        page.starts_with("HTTP/1.1 200 ") && page.contains("<title>oncegate</title>"),
+        "{page}"
+    );
+    let unknown = get(&console, "/api/records?state=UNKNOWN");
+    assert!(unknown.contains("\"key\":\"order-1044\""), "{unknown}");
+}
+
+fn get(address: &str, target: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers with text");
+    answer
 }

@@ -54,6 +54,11 @@ impl Actor {
             Self::Local => "local",
         }
     }
+
+    /// Reading is for all of them.
+    pub const fn may_change(self) -> bool {
+        !matches!(self, Self::Reader)
+    }
 }
 
 impl Access {
@@ -76,7 +81,7 @@ impl Access {
             Some(operator) => self.bearer(request, &operator)?,
         };
         if asks == Asks::ToChange {
-            if actor == Actor::Reader {
+            if !actor.may_change() {
                 return Err(Denied::ReadOnly);
             }
             if request.method == Method::POST && !is_json(request) {

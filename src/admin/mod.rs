@@ -3,6 +3,7 @@
 
 pub mod access;
 mod changes;
+pub mod console;
 mod cursor;
 mod openapi;
 mod overview;
@@ -55,8 +56,8 @@ impl Api {
         self.routes.store(Arc::new(config.routes.clone()));
     }
 
-    pub async fn overview(&self) -> Response<Body> {
-        overview::answer(self).await
+    pub async fn overview(&self, actor: Actor, counted: Option<&Exposition>) -> Response<Body> {
+        overview::answer(self, actor, counted).await
     }
 
     pub async fn records(&self, query: &str) -> Response<Body> {

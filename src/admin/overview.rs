@@ -4,13 +4,15 @@
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Api, view};
+use super::{Actor, Api, view};
 use crate::clock;
 use crate::config::Route;
 use crate::engine::inspect::{Kind, Listing};
 use crate::http::{Body, json};
+use crate::idempotency::WhenUnknown;
+use crate::telemetry::prometheus::Exposition;
 
-pub async fn answer(api: &Api) -> Response<Body> {
+pub async fn answer(api: &Api, actor: Actor, counted: Option<&Exposition>) -> Response<Body> {
     let tiers = api.engine.tiers();
     let oldest = |state| api.engine.records(Listing { state, limit: 1, ..Listing::default() });
     let fast_ping = async {
@@ -41,13 +43,25 @@ pub async fn answer(api: &Api) -> Response<Body> {
             "oldest_unknown_since": since(unknown),
         })
     });
+    let counts_since_start = counted.map(Exposition::totals).map(|totals| {
+        json!({
+            "requests": totals.requests,
+            "conflicts": totals.conflicts,
+            "replays": totals.replays,
+        })
+    });
     let routes: Vec<_> = api.routes.load().iter().map(|route| view_of(route)).collect();
     json::answer(
         StatusCode::OK,
         &json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_seconds": clock::now().saturating_duration_since(api.started).as_secs(),
+            "actor": actor.as_str(),
+            "may_change": actor.may_change(),
+            "show_bodies": api.show_bodies,
+            "stuck_after_seconds": api.stuck_after.as_secs(),
             "records": records,
+            "counts": counts_since_start,
             "tiers": {
                 "durable": { "kind": tiers.durable().name(), "up": counts.is_ok() },
                 "fast": { "kind": if fast.is_some() { "configured" } else { "none" }, "up": fast },
@@ -65,5 +79,9 @@ fn view_of(route: &Route) -> Value {
         "scope": route.scope.as_str(),
         "ttl_seconds": route.policy.ttl.as_secs(),
         "lease_seconds": route.policy.lease.as_secs(),
+        "when_unknown": match route.policy.when_unknown {
+            WhenUnknown::Hold => "hold",
+            WhenUnknown::Retry => "retry",
+        },
     })
 }

@@ -3,6 +3,8 @@
 
 use http::Method;
 
+use super::console::{self, File};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     Livez,
@@ -38,6 +40,8 @@ pub struct Entry {
 
 pub enum Found {
     Entry(&'static Entry),
+    /// A part of the console: for every browser, and no part of the API.
+    File(&'static File),
     /// The path is known, the method is not; these are.
     OtherMethods(String),
     Nothing,
@@ -69,7 +73,11 @@ pub fn find(method: &Method, path: &str) -> Found {
     let here = || TABLE.iter().filter(|entry| entry.path == path);
     match here().find(|entry| entry.method == *method) {
         Some(entry) => Found::Entry(entry),
-        None if here().next().is_none() => Found::Nothing,
+        None if here().next().is_none() => match console::find(path) {
+            Some(file) if method == Method::GET => Found::File(file),
+            Some(_) => Found::OtherMethods(Method::GET.to_string()),
+            None => Found::Nothing,
+        },
         None => {
             let methods: Vec<_> = here().map(|entry| entry.method.as_str()).collect();
             Found::OtherMethods(methods.join(", "))

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::Timestamp;
 use crate::engine::inspect::AuditLine;
-use crate::idempotency::record::AfterFailure;
+use crate::idempotency::record::{AfterFailure, Origin};
 use crate::idempotency::{Body, Record, Snapshot, State};
 
 /// How much of an answer is shown.
@@ -25,6 +25,10 @@ pub fn record(record: &Record, show: Answer) -> Value {
         "scope": identity.scope().as_str(),
         "key": identity.key().as_str(),
         "state": record.state.as_str(),
+        "origin": match record.origin {
+            Origin::Call => "call",
+            Origin::Decision => "decision",
+        },
         "attempt": record.attempt,
         "fingerprint": record.fingerprint.map(|fingerprint| fingerprint.to_string()),
         "created_at": time(record.created_at),

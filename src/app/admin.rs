@@ -54,6 +54,7 @@ impl server::Handler for Handler {
         let shared = &self.0;
         let entry = match routes::find(request.method(), request.uri().path()) {
             Found::Entry(entry) => entry,
+            Found::File(file) => return file.answer(request.headers()),
             Found::OtherMethods(allowed) => return other_method(&allowed),
             Found::Nothing => return not_found(),
         };
@@ -78,7 +79,7 @@ impl server::Handler for Handler {
                 shared.exposition.as_ref().map_or_else(not_found, admin::metrics)
             }
             Endpoint::OpenApi => admin::document(),
-            Endpoint::Overview => shared.api.overview().await,
+            Endpoint::Overview => shared.api.overview(actor, shared.exposition.as_ref()).await,
             Endpoint::Records => shared.api.records(query).await,
             Endpoint::Record => shared.api.record(query).await,
             Endpoint::Forget => shared.api.forget(query, actor).await,

@@ -17,6 +17,8 @@ pub enum Tier {
 }
 
 impl Tier {
+    pub const ALL: [Self; 3] = [Self::Local, Self::Fast, Self::Durable];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -41,7 +43,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    const ALL: [Self; 9] = [
+    pub const ALL: [Self; 9] = [
         Self::Executed,
         Self::Replayed,
         Self::InProgress,
@@ -120,8 +122,7 @@ impl RouteMetrics {
 
 pub fn replay(tier: Tier) {
     static REPLAYS: LazyLock<[Counter; 3]> = LazyLock::new(|| {
-        [Tier::Local, Tier::Fast, Tier::Durable]
-            .map(|tier| counter!("oncegate_replays_total", "tier" => tier.as_str()))
+        Tier::ALL.map(|tier| counter!("oncegate_replays_total", "tier" => tier.as_str()))
     });
     REPLAYS[tier as usize].increment(1);
 }

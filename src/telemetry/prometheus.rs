@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use super::totals::Totals;
+
 /// From a replay out of memory to the longest call that a default route allows, roughly doubling.
 const SECONDS: [f64; 16] = [
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
@@ -33,5 +35,9 @@ impl Exposition {
 
     pub fn text(&self) -> String {
         self.0.render()
+    }
+
+    pub fn totals(&self) -> Totals {
+        Totals::read(&self.text())
     }
 }

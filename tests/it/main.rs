@@ -5,6 +5,7 @@ mod support;
 
 mod admin;
 mod bed;
+mod console;
 mod decision;
 mod durable;
 mod engine;

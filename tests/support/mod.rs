@@ -27,6 +27,7 @@ pub mod scratch;
 pub mod servers;
 pub mod shared;
 pub mod upstream;
+pub mod webdriver;
 
 pub use client::{Answer, Ask};
 pub use fault_proxy::FaultProxy;
@@ -38,6 +39,7 @@ pub use servers::{
     Server,
 };
 pub use upstream::{Behaviour, End, Execution, Reply, Upstream};
+pub use webdriver::Browser;
 
 use std::time::Duration;
 

@@ -22,6 +22,8 @@ use client::{Answer, Client, Payment};
 use screen::Screen;
 
 const BURST: usize = 100;
+/// The payment that the show leaves for whoever watches it.
+const UNSETTLED: &str = "order-1044";
 /// What a newcomer finds in every other document, where it is free.
 const USUAL_PORTS: (u16, u16) = (8080, 8081);
 
@@ -88,7 +90,7 @@ async fn play(app: &App, bank: &Bank) -> Result<(), Failure> {
 
     screen
         .step("The payment API breaks off in the middle of an answer. Was it paid? Nobody knows.");
-    let broken = Payment { key: "order-1044", cents: bank::BREAKS_OFF };
+    let broken = Payment { key: UNSETTLED, cents: bank::BREAKS_OFF };
     screen.call(&broken, &client.pay(&broken).await?, bank);
 
     screen.step("The client retries. What may have happened is not done again.");
@@ -104,7 +106,12 @@ fn invite(app: &App) {
     let (front, admin) = (app.address(), app.admin_address());
     println!(
         "
-The gateway goes on serving; Ctrl-C ends it. Try it from another terminal, twice:
+The gateway goes on serving; Ctrl-C ends it. The console shows what it does, and lets you settle the
+payment that nobody knows about ({UNSETTLED}):
+
+  http://{admin}/
+
+Try the gateway from another terminal, twice:
 
   curl -i http://{front}/v1/payments -H 'Idempotency-Key: mine-1' -d '{{\"amount\":700}}'
 
@@ -129,6 +136,7 @@ fn config(folder: &Path, upstream: SocketAddr) -> Result<Config, Failure> {
          upstream = 'http://{upstream}'
          [admin]
          listen = '127.0.0.1:{admin}'
+         show_bodies = true
          [durable]
          url = 'sqlite://{}'
          [[routes]]

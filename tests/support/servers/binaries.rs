@@ -17,6 +17,8 @@ pub enum Kind {
     Prometheus,
     /// Not a server: what bends a process's clock.
     Faketime,
+    /// The browser and the program that drives it.
+    Chromium,
 }
 
 /// Whether servers of this kind can be started on this machine.
@@ -47,6 +49,7 @@ pub fn program(kind: Kind) -> Option<PathBuf> {
         Kind::MariaDb => in_path("mariadbd"),
         Kind::Prometheus => in_path("prometheus"),
         Kind::Faketime => in_path("faketime"),
+        Kind::Chromium => in_path("chromium").and_then(|_| in_path("chromedriver")),
         Kind::Postgres => postgres_programs().and_then(|folder| existing(folder.join("postgres"))),
     }
 }

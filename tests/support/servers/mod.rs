@@ -13,7 +13,7 @@ mod redis_cluster;
 mod redis_sentinel;
 mod wire;
 
-pub use binaries::{Kind, available, require};
+pub use binaries::{Kind, available, needed, require};
 pub use instance::Instance;
 pub use mariadb::MariaDb;
 pub use mysql::MySql;
