@@ -84,7 +84,7 @@ impl Engine {
             }
         };
         if finished == Finished::Fenced {
-            metrics::fenced_write();
+            metrics::fenced_writes(1);
         }
         Ok(finished)
     }

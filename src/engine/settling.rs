@@ -55,7 +55,7 @@ impl Settling {
             shared.answers.insert(identity, held, epoch);
         }
         if settled == Settled::Fenced {
-            metrics::fenced_write();
+            metrics::fenced_writes(1);
             tracing::warn!(identity = ?request.identity, attempt = admitted.attempt,
                 "an attempt ended after another had taken over: nothing was changed");
         }

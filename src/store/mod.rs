@@ -6,6 +6,7 @@ pub mod codec;
 pub mod durable;
 pub mod error;
 pub mod fast;
+mod observed;
 pub mod tiered;
 
 pub use durable::{DurableOptions, DurableTier};

@@ -23,7 +23,8 @@ use crate::store::durable::{
 };
 use crate::store::error::StoreError;
 use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Vacancy, Value};
-use crate::telemetry::metrics::{self, Tier};
+use crate::store::observed::observed;
+use crate::telemetry::metrics::{Operation, Tier};
 
 /// A record may change between being read and being taken; each change is somebody's progress.
 const RACES: usize = 8;
@@ -157,8 +158,9 @@ impl Tiered {
 
     async fn reserve(&self, identity: &Identity, lock: Lock, policy: &Policy) -> Option<Reserved> {
         let ttl = self.settings.lock_ttl.min(policy.lease);
-        let reserved = self.fast.as_ref()?.reserve(identity.digest(), lock, ttl).await;
-        heard("reserve", reserved)
+        let reserved = self.fast.as_ref()?.reserve(identity.digest(), lock, ttl);
+        // The fast tier is optional: its failures are counted, never passed on.
+        observed(Operation::Reserve, reserved).await.ok()
     }
 
     /// Asks the durable tier until it admits somebody: us, or whoever was first.
@@ -176,7 +178,7 @@ impl Tiered {
             claim.origin = policy.origin;
             let fence = claim.fence;
             let since = clock::now();
-            let found = match self.durable.claim(claim).await? {
+            let found = match observed(Operation::Claim, self.durable.claim(claim)).await? {
                 Claimed::New => {
                     let earlier = Earlier::Nothing;
                     let admitted = Admitted { fence, attempt: 1, earlier, since, asked: *asked };
@@ -238,7 +240,7 @@ impl Tiered {
             fingerprint: take.asked.fingerprint.or(record.fingerprint),
             credential: take.asked.credential.or(record.credential),
         };
-        match self.durable.take_over(take).await {
+        match observed(Operation::TakeOver, self.durable.take_over(take)).await {
             Ok(Taken::Won { attempt }) => {
                 Ok(Some(Admitted { fence, attempt, earlier, since, asked }))
             }
@@ -283,11 +285,7 @@ impl Tiered {
         fence: Fence,
         settlement: &Settlement,
     ) -> Result<Written, StoreError> {
-        let written = self.durable.settle(fence, settlement.clone()).await;
-        if written.is_err() {
-            metrics::tier_error(Tier::Durable, "settle");
-        }
-        written
+        observed(Operation::Settle, self.durable.settle(fence, settlement.clone())).await
     }
 
     /// After an attempt was settled: what the fast tier shows from now on.
@@ -323,7 +321,8 @@ impl Tiered {
         vacancy: Vacancy,
     ) {
         if let Some(fast) = &self.fast {
-            heard("replace", fast.replace(identity, owner, by, vacancy).await);
+            let replaced = fast.replace(identity, owner, by, vacancy);
+            let _ = observed(Operation::Replace, replaced).await;
         }
     }
 
@@ -339,11 +338,11 @@ impl Tiered {
                 let locks: Vec<_> =
                     leases.iter().map(|(fence, identity)| (*identity, fence.token)).collect();
                 let ttl = self.settings.lock_ttl.min(lease);
-                heard("renew", fast.renew(&locks, ttl).await);
+                let _ = observed(Operation::RenewLocks, fast.renew(&locks, ttl)).await;
             }
         };
-        let (lost, ()) = tokio::join!(self.durable.renew(fences, lease), locks);
-        lost.inspect_err(|_| metrics::tier_error(Tier::Durable, "renew"))
+        let leases = observed(Operation::RenewLeases, self.durable.renew(fences, lease));
+        tokio::join!(leases, locks).0
     }
 
     /// Takes a record that nobody runs away from whoever had it, as the next attempt.
@@ -352,7 +351,8 @@ impl Tiered {
         identity: &Identity,
         policy: &Policy,
     ) -> Result<Option<Admitted>, StoreError> {
-        let Some(found) = self.durable.find(identity).await? else { return Ok(None) };
+        let found = observed(Operation::Find, self.durable.find(identity)).await?;
+        let Some(found) = found else { return Ok(None) };
         let take = TakeOver {
             seen: found.record.fence(),
             token: Token::fresh(),
@@ -382,7 +382,7 @@ impl Tiered {
 
     /// Removes a record that nobody runs. False: there was none.
     pub async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError> {
-        let removed = self.durable.forget(identity, audit).await?;
+        let removed = observed(Operation::Forget, self.durable.forget(identity, audit)).await?;
         self.forget_fast(identity.digest()).await;
         Ok(removed)
     }
@@ -390,7 +390,7 @@ impl Tiered {
     /// False: the fast tier could not be reached, so a copy may still be there.
     pub async fn forget_fast(&self, identity: &IdentityDigest) -> bool {
         match &self.fast {
-            Some(fast) => heard("forget", fast.forget(identity).await).is_some(),
+            Some(fast) => observed(Operation::ForgetFast, fast.forget(identity)).await.is_ok(),
             None => true,
         }
     }
@@ -413,11 +413,6 @@ async fn give_back(durable: Arc<dyn DurableTier>, fence: Fence, as_it_was: Settl
         }
         tokio::time::sleep(GIVE_BACK_PAUSE).await;
     }
-}
-
-/// The fast tier is optional: its failures are counted, never passed on.
-fn heard<T>(operation: &'static str, result: Result<T, StoreError>) -> Option<T> {
-    result.inspect_err(|_| metrics::tier_error(Tier::Fast, operation)).ok()
 }
 
 fn from_fast(finished: Finished, asked: &Asked, policy: &Policy) -> Step {

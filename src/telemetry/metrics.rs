@@ -120,23 +120,109 @@ impl RouteMetrics {
     }
 }
 
+static REPLAYS: LazyLock<[Counter; 3]> = LazyLock::new(|| {
+    Tier::ALL.map(|tier| counter!("oncegate_replays_total", "tier" => tier.as_str()))
+});
+
 pub fn replay(tier: Tier) {
-    static REPLAYS: LazyLock<[Counter; 3]> = LazyLock::new(|| {
-        Tier::ALL.map(|tier| counter!("oncegate_replays_total", "tier" => tier.as_str()))
-    });
     REPLAYS[tier as usize].increment(1);
 }
 
-pub fn tier_error(tier: Tier, operation: &'static str) {
-    counter!("oncegate_tier_errors_total", "tier" => tier.as_str(), "op" => operation).increment(1);
+/// What a tier is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Reserve,
+    Replace,
+    RenewLocks,
+    ForgetFast,
+    Claim,
+    TakeOver,
+    Settle,
+    RenewLeases,
+    Find,
+    Forget,
 }
 
-pub fn fenced_write() {
-    counter!("oncegate_fenced_writes_total").increment(1);
+impl Operation {
+    const ALL: [Self; 10] = [
+        Self::Reserve,
+        Self::Replace,
+        Self::RenewLocks,
+        Self::ForgetFast,
+        Self::Claim,
+        Self::TakeOver,
+        Self::Settle,
+        Self::RenewLeases,
+        Self::Find,
+        Self::Forget,
+    ];
+
+    fn labels(self) -> (Tier, &'static str) {
+        match self {
+            Self::Reserve => (Tier::Fast, "reserve"),
+            Self::Replace => (Tier::Fast, "replace"),
+            Self::RenewLocks => (Tier::Fast, "renew"),
+            Self::ForgetFast => (Tier::Fast, "forget"),
+            Self::Claim => (Tier::Durable, "claim"),
+            Self::TakeOver => (Tier::Durable, "take_over"),
+            Self::Settle => (Tier::Durable, "settle"),
+            Self::RenewLeases => (Tier::Durable, "renew"),
+            Self::Find => (Tier::Durable, "find"),
+            Self::Forget => (Tier::Durable, "forget"),
+        }
+    }
+}
+
+static OPERATIONS: LazyLock<[(Histogram, Counter); Operation::ALL.len()]> = LazyLock::new(|| {
+    Operation::ALL.map(|operation| {
+        let (tier, op) = operation.labels();
+        (
+            histogram!("oncegate_tier_duration_seconds", "tier" => tier.as_str(), "op" => op),
+            counter!("oncegate_tier_errors_total", "tier" => tier.as_str(), "op" => op),
+        )
+    })
+});
+
+pub fn tier_asked(operation: Operation, took: Duration, failed: bool) {
+    let (duration, errors) = &OPERATIONS[operation as usize];
+    duration.record(took);
+    if failed {
+        errors.increment(1);
+    }
+}
+
+/// Which writes share a statement and a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    Claims,
+    Settlements,
+}
+
+pub fn group_commit(batch: Batch, rows: usize) {
+    static ROWS: LazyLock<[Histogram; 2]> = LazyLock::new(|| {
+        ["claim", "settle"].map(|op| histogram!("oncegate_group_commit_rows", "op" => op))
+    });
+    ROWS[batch as usize].record(rows as f64);
+}
+
+pub fn fenced_writes(count: u64) {
+    counter!("oncegate_fenced_writes_total").increment(count);
 }
 
 pub fn leases_lost(count: usize) {
     counter!("oncegate_leases_lost_total").increment(count as u64);
+}
+
+/// What is seldom counted is there from the start, so that the first time is seen as a change.
+pub fn begin() {
+    LazyLock::force(&REPLAYS);
+    LazyLock::force(&OPERATIONS);
+    fenced_writes(0);
+    leases_lost(0);
+    purged(0);
+    for outcome in [Settlement::Succeeded, Settlement::Failed, Settlement::Unknown] {
+        settlements(outcome, 0);
+    }
 }
 
 pub fn in_flight(requests: usize) {
@@ -158,12 +244,16 @@ pub enum Settlement {
 }
 
 pub fn settled(outcome: Settlement) {
+    settlements(outcome, 1);
+}
+
+fn settlements(outcome: Settlement, count: u64) {
     let outcome = match outcome {
         Settlement::Succeeded => "succeeded",
         Settlement::Failed => "failed",
         Settlement::Unknown => "unknown",
     };
-    counter!("oncegate_settled_total", "outcome" => outcome).increment(1);
+    counter!("oncegate_settled_total", "outcome" => outcome).increment(count);
 }
 
 pub fn purged(records: u64) {

@@ -20,6 +20,7 @@ use super::{Claimed, NewClaim, Written};
 use crate::idempotency::settle::Failure;
 use crate::idempotency::{Body, Fence, Identity, Settlement};
 use crate::store::StoreError;
+use crate::telemetry::metrics;
 
 /// A stale connection, a deadlock and a record that vanished between two statements all pass.
 const TRIES: usize = 4;
@@ -54,6 +55,7 @@ impl<B: Backend> ClaimWriter<B> {
 
 impl<B: Backend> BatchWriter<ClaimJob> for ClaimWriter<B> {
     async fn write(&mut self, mut batch: Vec<ClaimJob>) {
+        metrics::group_commit(metrics::Batch::Claims, batch.len());
         batch.sort_unstable_by(|a, b| {
             a.claim.identity.index_order().cmp(&b.claim.identity.index_order())
         });
@@ -173,6 +175,7 @@ pub struct SettleWriter<B: Backend> {
 
 impl<B: Backend> BatchWriter<SettleJob> for SettleWriter<B> {
     async fn write(&mut self, mut batch: Vec<SettleJob>) {
+        metrics::group_commit(metrics::Batch::Settlements, batch.len());
         // One order for every batch, so that two of them never wait for each other.
         batch.sort_by_key(|job| job.fence.id);
         while !batch.is_empty() {
