@@ -129,7 +129,7 @@ impl Admin {
         ))
     }
 
-    fn somebody_else(&self, why: &str) -> Trouble {
+    pub fn somebody_else(&self, why: &str) -> Trouble {
         Trouble::NotPossible(format!(
             "what answers at {} does not seem to be the admin listener of oncegate: {}. Clients \
              have another port; name this one with --admin URL or ONCEGATE_ADMIN.",

@@ -100,7 +100,9 @@ impl List {
                 Reply::Given(given) => admin.read::<Value>(&given)?,
                 Reply::Refused(refusal) => return Err(admin.refused(&refusal)),
             };
-            let count = page["records"].as_array().map_or(0, Vec::len);
+            let Some(count) = page["records"].as_array().map(Vec::len) else {
+                return Err(admin.somebody_else("it did not answer with a list of records"));
+            };
             cursor = page["next_cursor"].as_str().map(str::to_owned);
             empty = if count == 0 { empty + 1 } else { 0 };
             wanted = wanted.saturating_sub(u32::try_from(count).unwrap_or(u32::MAX));
@@ -148,9 +150,9 @@ fn go_on(options: &Options, shown: usize, cursor: &str) -> String {
     for (name, value) in options.filters() {
         let _ = write!(command, " --{} {}", name.replace('_', "-"), quoted(value));
     }
-    let what = match shown {
-        0 => "None so far, and not all were looked at.".to_owned(),
-        _ => format!("{shown} shown; there may be more."),
+    let what = match shown < options.limit.get() as usize {
+        true => format!("{shown} found so far; not all records were looked at."),
+        false => format!("{shown} shown; there are more."),
     };
     let bigger = options.limit.get().saturating_mul(10);
     format!(
