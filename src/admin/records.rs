@@ -15,7 +15,7 @@ pub async fn list(api: &Api, query: &str) -> Result<Response<Body>, Problem> {
     let records: Vec<_> =
         page.found.iter().map(|found| view::record(&found.record, Answer::Status)).collect();
     let next = page.next.map(cursor::write);
-    // What ages are counted from: the clock that wrote the times.
+    // The clock that the ages of these records are told by.
     let now = page.found.first().map(|found| view::time(found.now));
     let page = json!({ "records": records, "next_cursor": next, "now": now });
     Ok(json::answer(StatusCode::OK, &page))
