@@ -242,12 +242,12 @@ order-7, scope payment, tenant acme
   retries   get this answer
 
 its life, in UTC
-  2026-11-18 13:13:59   6m ago  the first request came
-  2026-11-18 13:14:00   6m ago  went wrong: status 502
-  2026-11-18 13:18:59   1m ago  resolved as succeeded by operator: seen at the bank
-  2026-11-18 13:19:00   1m ago  done
-  2026-11-18 13:20:00           now
-  2026-11-19 13:19:00   in 23h  expires: the key is new again
+  2026-11-18 13:13:59  6m ago  the first request came
+  2026-11-18 13:14:00  6m ago  went wrong: status 502
+  2026-11-18 13:18:59  1m ago  resolved as succeeded by operator: seen at the bank
+  2026-11-18 13:19:00  1m ago  done
+  2026-11-18 13:20:00          now
+  2026-11-19 13:19:00  in 23h  expires: the key is new again
 ";
         assert_eq!(in_words(&record), told);
     }
