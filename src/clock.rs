@@ -8,8 +8,11 @@ use std::fmt;
 use std::ops::Add;
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
+
 /// A moment by the durable tier's clock: milliseconds since 1970-01-01 UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Timestamp(i64);
 
 impl Timestamp {
@@ -21,11 +24,32 @@ impl Timestamp {
         self.0
     }
 
+    /// From what `Display` wrote, and nothing else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
+        let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+        let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+        let (year, month_from_march) =
+            if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+        let days = 365 * year + year.div_euclid(4) - year.div_euclid(100)
+            + year.div_euclid(400)
+            + (153 * month_from_march + 2) / 5
+            + day
+            - 1
+            - MARCH_OF_YEAR_0;
+        let seconds = days * 86_400 + hour * 3600 + minute * 60 + second;
+        let read = Self(seconds * 1000 + number(20, 23)?);
+        (read.to_string() == text).then_some(read)
+    }
+
     /// How long ago `earlier` was; zero if it is still to come.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
+
+/// How many days before 1970 the first of March of the year 0 was.
+const MARCH_OF_YEAR_0: i64 = 719_468;
 
 /// RFC 3339, in UTC, to the millisecond. The days are counted in eras of 400 years that begin in
 /// March, so that a leap day is the last of its year.
@@ -33,7 +57,7 @@ impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, millis) = (self.0.div_euclid(1000), self.0.rem_euclid(1000));
         let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-        let since_march_of_year_0 = days + 719_468;
+        let since_march_of_year_0 = days + MARCH_OF_YEAR_0;
         let (era, day) =
             (since_march_of_year_0.div_euclid(146_097), since_march_of_year_0.rem_euclid(146_097));
         let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -44,6 +68,14 @@ impl fmt::Display for Timestamp {
         let year = era * 400 + year + i64::from(month <= 2);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    }
+}
+
+impl TryFrom<String> for Timestamp {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("a time that is not one of ours")
     }
 }
 
@@ -90,6 +122,11 @@ mod tests {
             (-1, "1969-12-31T23:59:59.999Z"),
         ] {
             assert_eq!(Timestamp::from_millis(millis).to_string(), text);
+            assert_eq!(Timestamp::parse(text), Some(Timestamp::from_millis(millis)));
+        }
+        for text in ["", "2026-11-18", "2026-02-30T00:00:00.000Z", "2026-11-18T13:14:04.250+01:00"]
+        {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
         }
     }
 }

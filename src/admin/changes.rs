@@ -8,6 +8,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::query::{self, Named};
@@ -42,21 +43,22 @@ enum Outcome {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {
+    /// JSON knows no whole numbers: `201.0` is one, too.
     #[serde(default = "ok")]
-    status: u16,
+    status: f64,
     #[serde(default)]
     headers: Value,
     body: Option<Value>,
     body_base64: Option<String>,
     /// As `GET /api/record` shows them; they say nothing that the body does not.
     #[serde(rename = "body_stored")]
-    _body_stored: Option<bool>,
+    _body_stored: Option<IgnoredAny>,
     #[serde(rename = "body_bytes")]
-    _body_bytes: Option<u64>,
+    _body_bytes: Option<IgnoredAny>,
 }
 
-const fn ok() -> u16 {
-    200
+const fn ok() -> f64 {
+    200.0
 }
 
 /// `POST /api/record/resolve`.
@@ -152,7 +154,7 @@ fn snapshot(given: Option<Given>) -> Result<Snapshot, Problem> {
         let headers = HeaderBlock::default();
         return Ok(Snapshot { status: 200, headers, body: idempotency::Body::TooLong });
     };
-    if !(200..=599).contains(&given.status) {
+    if !(200.0..=599.0).contains(&given.status) || given.status.fract() != 0.0 {
         return Err(bad_request("response.status is 200 to 599."));
     }
     let mut headers = headers(&given.headers)?;
@@ -170,12 +172,13 @@ fn snapshot(given: Option<Given>) -> Result<Snapshot, Problem> {
         }
         (None, Some(text)) => STANDARD
             .decode(text)
-            .map_err(|error| bad_request(format!("response.body_base64: {error}.")))?
+            .map_err(|_| bad_request("response.body_base64 is not base64 with its padding."))?
             .into(),
     };
     let pairs = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     let headers = HeaderBlock::from_pairs(pairs);
-    Ok(Snapshot { status: given.status, headers, body: idempotency::Body::Stored(body) })
+    let status = given.status as u16;
+    Ok(Snapshot { status, headers, body: idempotency::Body::Stored(body) })
 }
 
 /// Pairs of name and value, or an object of values or lists of them. What is about a connection or

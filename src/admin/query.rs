@@ -36,6 +36,7 @@ impl Named {
             }
             None => Scope::default(),
         };
+        plain("tenant", &self.tenant)?;
         Ok(Identity::new(Tenant::from_stored(&self.tenant), scope, key))
     }
 }
@@ -55,9 +56,9 @@ pub fn listing(query: &str) -> Result<Listing, Problem> {
                 asked.state =
                     Some(kind.ok_or_else(|| bad_request(format!("state is one of {words}.")))?);
             }
-            "tenant" => asked.tenant = Some(value),
-            "scope" => asked.scope = Some(value),
-            "key" => asked.key = Some(value),
+            "tenant" => asked.tenant = Some(plain("tenant", &value)?.to_owned()),
+            "scope" => asked.scope = Some(plain("scope", &value)?.to_owned()),
+            "key" => asked.key = Some(plain("key", &value)?.to_owned()),
             "older_than" => asked.older_than = duration(&value)?,
             "limit" => {
                 let limit = value.parse().ok().filter(|limit| *limit > 0);
@@ -81,6 +82,14 @@ pub fn listing(query: &str) -> Result<Listing, Problem> {
     match fits {
         true => Ok(asked),
         false => Err(bad_request("cursor belongs to a list with other filters.")),
+    }
+}
+
+/// No stored name has control characters, and not every database takes all of them.
+fn plain<'v>(name: &str, value: &'v str) -> Result<&'v str, Problem> {
+    match value.chars().any(char::is_control) {
+        true => Err(bad_request(format!("{name} has a control character."))),
+        false => Ok(value),
     }
 }
 
@@ -148,6 +157,10 @@ mod tests {
         assert!(listing(&format!("cursor={elsewhere}")).is_ok());
         assert!(listing(&format!("state=FAILED&cursor={elsewhere}")).is_err());
         assert!(one("tenant=a&scope=b", false).is_err());
+        for name in ["tenant=%00", "scope=%00", "key=%07"] {
+            assert!(listing(name).is_err(), "{name}");
+        }
+        assert!(one("key=1&tenant=%00", false).is_err());
         assert!(one("key=1&note=x", false).is_err());
         assert_eq!(one("key=1&note=x", true).unwrap().1, "x");
     }

@@ -3,6 +3,7 @@
 mod check;
 mod demo;
 mod migrate;
+mod records;
 mod serve;
 
 use std::fmt::Display;
@@ -30,6 +31,9 @@ enum Command {
     Check(Flags),
     /// Create the durable tier's tables, or bring them up to date.
     Migrate(Flags),
+    /// Look at records, settle them and forget them, through the admin API of a running gateway.
+    #[command(subcommand)]
+    Records(records::Command),
 }
 
 pub fn main() -> ExitCode {
@@ -40,6 +44,7 @@ pub fn main() -> ExitCode {
         Command::Serve(flags) => finish(serve::run(&flags)),
         Command::Check(flags) => check::run(&flags),
         Command::Migrate(flags) => finish(migrate::run(&flags)),
+        Command::Records(command) => finish(records::run(&command)),
     }
 }
 

@@ -10,6 +10,10 @@ use super::mistakes::{Mistake, Origin, Wrong, nearest};
 
 const PREFIX: &str = "ONCEGATE_";
 pub(super) const CONFIG: &str = "ONCEGATE_CONFIG";
+/// Where `oncegate records` finds the admin listener. The gateway has no use for it, but is often
+/// started from the same shell.
+const ADMIN: &str = "ONCEGATE_ADMIN";
+const ADMIN_TOKEN: &str = "ONCEGATE_ADMIN_TOKEN";
 
 /// Variables whose names start with `ONCEGATE_`; an empty one counts as not set.
 #[derive(Clone, Default)]
@@ -25,10 +29,21 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
+    /// Where the admin listener is, for those who ask it.
+    pub fn admin(&self) -> Option<&str> {
+        self.get(ADMIN)
+    }
+
+    /// What the admin listener asks for, and is asked with.
+    pub fn admin_token(&self) -> Option<&str> {
+        self.get(ADMIN_TOKEN)
+    }
+
     /// What is set and means nothing.
     pub(super) fn unknown(&self, known: &[String]) -> Vec<Mistake> {
         let unknown = self.0.iter().filter(|(name, value)| {
-            !known.contains(name) && *name != CONFIG && !is_elsewheres(name, value)
+            let ours = [CONFIG, ADMIN].contains(&name.as_str()) || known.contains(name);
+            !ours && !is_elsewheres(name, value)
         });
         let mistake = |name: &String| {
             let wrong = Wrong::new("unknown variable");
@@ -121,6 +136,14 @@ mod tests {
                 "ONCEGATE_UPSTREM: unknown variable; did you mean ONCEGATE_UPSTREAM?"
             ]
         );
+    }
+
+    #[test]
+    fn what_the_command_line_reads_is_no_mistake_of_the_gateways() {
+        let environment = Environment::from_iter([(ADMIN, "http://gate:8081"), (CONFIG, "a")]);
+        assert_eq!(environment.unknown(&[]), []);
+        assert_eq!(environment.admin(), Some("http://gate:8081"));
+        assert_eq!(names("admin", "token"), [ADMIN_TOKEN]);
     }
 
     #[test]

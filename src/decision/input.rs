@@ -114,7 +114,7 @@ impl Input {
     fn number(&self, name: &str, (min, max): (u64, u64)) -> Result<Option<u64>, Problem> {
         let number = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(None),
-            Some(Value::Number(number)) => number.as_u64(),
+            Some(Value::Number(number)) => number.as_u64().or_else(|| whole(number.as_f64()?)),
             Some(Value::String(text)) => text.parse().ok(),
             Some(_) => None,
         };
@@ -123,6 +123,13 @@ impl Input {
             _ => Err(invalid(format!("{name} is a whole number from {min} to {max}."))),
         }
     }
+}
+
+/// `60.0`: languages with one kind of number write whole ones like that, and JSON Schema calls it
+/// an integer. Up to where each whole number still has a float of its own.
+fn whole(number: f64) -> Option<u64> {
+    let is_whole = number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number);
+    is_whole.then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -148,8 +155,10 @@ mod tests {
 
     #[test]
     fn a_number_may_come_as_text_and_an_empty_fingerprint_is_none() {
-        let input = input(json!({ "attempt_count": "2", "payload_fingerprint": "" }));
+        let input =
+            input(json!({ "attempt_count": "2", "ttl_seconds": 60.0, "payload_fingerprint": "" }));
         assert_eq!(input.attempt_count().ok(), Some(Some(2)));
+        assert_eq!(input.ttl().ok(), Some(Duration::from_secs(60)));
         assert_eq!(input.fingerprint().ok(), Some(None));
     }
 
@@ -166,7 +175,15 @@ mod tests {
             let problem = input(value).identity().expect_err("it is refused");
             assert!(problem.detail.starts_with(name), "{}", problem.detail);
         }
-        for ttl in [json!(0), json!(-1), json!(1.5), json!("soon"), json!(true), json!(604_801)] {
+        for ttl in [
+            json!(0),
+            json!(-1),
+            json!(1.5),
+            json!(-0.5),
+            json!("soon"),
+            json!(true),
+            json!(604_801),
+        ] {
             assert!(input(json!({ "ttl_seconds": ttl })).ttl().is_err(), "{ttl}");
         }
         assert!(input(json!({ "result_ref": "a\nb" })).result_ref().is_err());

@@ -43,12 +43,18 @@ impl Engine {
         actor: &str,
         note: &str,
     ) -> Result<(), OperatorError> {
+        // Its column has room for 32 bytes.
+        let action = match resolution {
+            Resolution::Succeeded(_) => "resolved as succeeded",
+            Resolution::Failed => "resolved as failed",
+            Resolution::Retry => "resolved, retry allowed",
+        };
         let work = Resolve {
             shared: self.shared.clone(),
             identity: identity.clone(),
             resolution,
             policy: policy.clone(),
-            audit: Audit { actor: actor.into(), action: "resolve", note: note.into() },
+            audit: Audit { actor: actor.into(), action, note: note.into() },
         };
         // Begun, it is carried through, whether or not the operator waits for it.
         let done = self.shared.runtime.spawn(work.run()).await;
@@ -62,7 +68,7 @@ impl Engine {
         actor: &str,
         note: &str,
     ) -> Result<bool, StoreError> {
-        let audit = Audit { actor: actor.into(), action: "forget", note: note.into() };
+        let audit = Audit { actor: actor.into(), action: "forgotten", note: note.into() };
         let removed = self.shared.tiers.forget(identity, audit).await?;
         self.shared.answers.forget(identity.digest());
         Ok(removed)

@@ -1,4 +1,5 @@
-//! A small client for the few calls that oncegate makes on its own behalf: probes and callbacks.
+//! A small client for the few calls that oncegate makes on its own behalf: probes, callbacks, and
+//! what the command line asks the admin listener.
 //!
 //! One connection per call, HTTP/1.1, whole answers, and a limit for everything. What clients send
 //! never goes this way: upstreams have their own connections, with caps and rules of their own.
@@ -11,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -50,15 +51,42 @@ impl Target {
         Ok(Self { url: Arc::new(Url::parse(url)?), limit, max_bytes })
     }
 
+    /// Another path and query below the same URL.
+    pub fn below(&self, path: &str, query: &[(&str, &str)]) -> Self {
+        let mut url = Url::clone(&self.url);
+        let whole = format!("{}{path}", url.path().trim_end_matches('/'));
+        url.set_path(&whole);
+        url.set_query(None);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Self { url: Arc::new(url), ..self.clone() }
+    }
+
     pub async fn post_json(&self, json: Vec<u8>) -> Result<Answer, CallError> {
-        match tokio::time::timeout(self.limit, self.call(json)).await {
+        self.send(Method::POST, HeaderMap::new(), json).await
+    }
+
+    /// A body is JSON; an empty one is none.
+    pub async fn send(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+        json: Vec<u8>,
+    ) -> Result<Answer, CallError> {
+        match tokio::time::timeout(self.limit, self.call(method, headers, json)).await {
             Ok(answer) => answer.map_err(CallError::Failed),
             Err(_) => Err(CallError::TimedOut(self.limit)),
         }
     }
 
-    async fn call(&self, json: Vec<u8>) -> Result<Answer, BoxError> {
-        let request = self.request(json)?;
+    async fn call(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+        json: Vec<u8>,
+    ) -> Result<Answer, BoxError> {
+        let request = self.request(method, headers, json)?;
         let host = self.url.host_str().ok_or("the URL has no host")?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let port = self.url.port_or_known_default().ok_or("the URL has no port")?;
@@ -74,23 +102,35 @@ impl Target {
         }
     }
 
-    fn request(&self, json: Vec<u8>) -> Result<Request<Full<Bytes>>, BoxError> {
+    /// What is about this connection is set here; of the rest the caller's headers come first.
+    fn request(
+        &self,
+        method: Method,
+        mut headers: HeaderMap,
+        json: Vec<u8>,
+    ) -> Result<Request<Full<Bytes>>, BoxError> {
         let url = &self.url;
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(&url[Position::BeforePath..Position::AfterQuery])
-            .header(HOST, &url[Position::BeforeHost..Position::AfterPort])
-            .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("oncegate/", env!("CARGO_PKG_VERSION")));
-        if !url.username().is_empty() || url.password().is_some() {
+        let host = &url[Position::BeforeHost..Position::AfterPort];
+        headers.insert(HOST, HeaderValue::try_from(host)?);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let agent = concat!("oncegate/", env!("CARGO_PKG_VERSION"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        if !json.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        if has_user && !headers.contains_key(AUTHORIZATION) {
             let pair =
                 format!("{}:{}", decoded(url.username()), decoded(url.password().unwrap_or("")));
             let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))?;
             value.set_sensitive(true);
-            request = request.header(AUTHORIZATION, value);
+            headers.insert(AUTHORIZATION, value);
         }
-        Ok(request.body(Full::from(json))?)
+        let mut request = Request::new(Full::from(json));
+        *request.method_mut() = method;
+        *request.uri_mut() = url[Position::BeforePath..Position::AfterQuery].parse()?;
+        *request.headers_mut() = headers;
+        Ok(request)
     }
 
     async fn exchange<S>(

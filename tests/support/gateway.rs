@@ -21,7 +21,7 @@ pub use metrics::Metrics;
 /// Generous, since a loaded machine with two cores may start several servers at once.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const FILE: &str = "oncegate.toml";
-const LISTENING: &str = "oncegate: listening on http://";
+const LISTENING: &str = "oncegate: listening on ";
 const ADMIN: &str = ", admin on http://";
 
 /// How a gateway is to be started.
@@ -269,6 +269,7 @@ fn addresses(stderr: &str) -> Option<(SocketAddr, SocketAddr)> {
     let whole = stderr.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     let mut said = whole.filter_map(|line| line.trim_end().strip_prefix(LISTENING));
     let (addr, admin) = said.next()?.split_once(ADMIN)?;
+    let addr = addr.strip_prefix("http://").or(addr.strip_prefix("https://"))?;
     Some((addr.parse().ok()?, admin.parse().ok()?))
 }
 

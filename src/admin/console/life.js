@@ -10,7 +10,12 @@ const ENDINGS = {
   UNKNOWN: ["Outcome unknown", "warn"],
 };
 
-const ACTS = { resolve: "Settled by hand", forget: "Forgotten" };
+const ACTS = {
+  "resolved as succeeded": "Settled as succeeded",
+  "resolved as failed": "Settled as failed",
+  "resolved, retry allowed": "A retry was allowed",
+  forgotten: "Forgotten",
+};
 
 /** [{ at, what, more, tone }], oldest first. */
 export function life(record, overview) {

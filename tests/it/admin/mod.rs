@@ -38,6 +38,9 @@ macro_rules! on_both_pairs {
     };
 }
 
+mod cli;
+mod edges;
+
 on_both_pairs!(
     five_hundred_records_are_listed_page_by_page,
     a_held_record_is_settled_each_way_and_retries_get_what_was_settled,

@@ -35,7 +35,7 @@ async fn a_lost_payment_is_settled_and_the_retry_gets_exactly_that_answer() {
     let text = browser
         .sees(
             "#record",
-            &["Succeeded (attempt 2)", "Settled by hand by local", "in the ledger as pay_7"],
+            &["Succeeded (attempt 2)", "Settled as succeeded by local", "in the ledger as pay_7"],
         )
         .await;
     assert!(text.contains("x-paid: yes: really"), "{text}");

@@ -64,9 +64,9 @@ pub fn values<'a>(yaml: &'a str, key: &str) -> Vec<&'a str> {
 pub fn metrics(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'));
     let ours = words.filter(|word| word.starts_with("oncegate_"));
-    let whole = ours.map(|word| match word.rsplit_once("_duration_seconds") {
-        Some((name, _)) => format!("{name}_duration_seconds"),
-        None => word.to_owned(),
-    });
-    whole.collect()
+    // A histogram's series are its own.
+    let parts = ["_bucket", "_sum", "_count"];
+    let whole =
+        ours.map(|word| parts.iter().find_map(|part| word.strip_suffix(part)).unwrap_or(word));
+    whole.map(ToOwned::to_owned).collect()
 }
