@@ -87,6 +87,12 @@ impl Add<Duration> for Timestamp {
     }
 }
 
+/// What this machine's own clock says: for log lines, never for a decision.
+pub fn wall() -> Timestamp {
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Timestamp(millis(since_1970.unwrap_or_default()))
+}
+
 /// Longer than anything is kept; added to any date it still fits into what databases store.
 const FOR_EVER_MILLIS: i64 = 100 * 365 * 24 * 3600 * 1000;
 

@@ -154,6 +154,7 @@ impl App {
             tracing::warn!("some outcomes could not be stored; their records become UNKNOWN");
         }
         self.admin_stop.hard();
+        self.gateway.finish_log();
     }
 }
 

@@ -8,6 +8,7 @@ mod admin;
 mod effective;
 mod environment;
 mod flags;
+mod logs;
 mod mistakes;
 mod reader;
 mod reload;
@@ -36,6 +37,7 @@ pub use admin::Admin;
 pub use effective::Effective;
 pub use environment::Environment;
 pub use flags::Flags;
+pub use logs::{AccessLog, LogFormat, LoggedKeys, Logs};
 pub use mistakes::{Mistake, Mistakes, Origin};
 pub use reload::Reload;
 pub use route::{KeyFrom, Mode, Need, Per, RateLimit, Route, TenantFrom};
@@ -59,6 +61,7 @@ pub struct Config {
     pub upstream_tls: UpstreamTls,
     pub reconciler: Reconciler,
     pub janitor: Janitor,
+    pub logs: Logs,
     /// At least one.
     pub routes: Vec<Arc<Route>>,
     effective: Effective,
@@ -83,6 +86,7 @@ const TABLES: &[&str] = &[
     "upstream_tls",
     "reconciler",
     "janitor",
+    "logs",
     "defaults",
     "routes",
 ];
@@ -151,6 +155,7 @@ impl Config {
         let upstream_tls = UpstreamTls::read(reader);
         let reconciler = Reconciler::read(reader);
         let janitor = Janitor::read(reader);
+        let logs = Logs::read(reader);
         let routes = route::read_all(reader, &upstream);
         let effective = std::mem::take(&mut reader.effective);
         Self {
@@ -166,6 +171,7 @@ impl Config {
             upstream_tls,
             reconciler,
             janitor,
+            logs,
             routes,
             effective,
         }

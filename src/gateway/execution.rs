@@ -11,6 +11,7 @@ use http::response::Parts as ResponseParts;
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use tokio::time::timeout;
 
+use super::access;
 use super::forward::{IDEMPOTENCY_ATTEMPT, IDEMPOTENCY_SCOPE, outgoing};
 use super::identify::IDEMPOTENCY_KEY;
 use super::read::{self, Collected};
@@ -27,6 +28,8 @@ use crate::engine::{Claim, Settled, StillOurs};
 use crate::http::{Body, IdleLimited};
 use crate::idempotency::{Ending, Key, Refusal};
 use crate::telemetry::metrics::Outcome;
+use crate::telemetry::trace_context::TraceContext;
+
 pub struct Execution {
     pub front: Front,
     pub routed: Arc<Routed>,
@@ -34,6 +37,8 @@ pub struct Execution {
     pub visit: Visit,
     pub body: Bytes,
     pub key: Key,
+    /// Known once it is on its way.
+    pub trace: Option<TraceContext>,
 }
 
 /// An answer, as far as it was read.
@@ -73,7 +78,17 @@ impl Execution {
         };
         let began = clock::now();
         let received = self.receive(request).await;
-        self.routed.destination.metrics.upstream(began.elapsed());
+        let took = began.elapsed();
+        self.routed.destination.metrics.upstream(took);
+        let (attempt, trace) = (self.claim.attempt(), self.trace);
+        let mut reply = self.settled(received).await;
+        reply.trail.attempt = Some(attempt);
+        reply.trail.upstream = Some(took);
+        reply.trail.trace = trace;
+        reply
+    }
+
+    async fn settled(self, received: Result<Received, Lost>) -> Reply {
         match received {
             Ok(received) => self.record(received).await,
             Err(Lost::NotSent(rejection, why)) => {
@@ -90,6 +105,7 @@ impl Execution {
     fn request(&mut self) -> Result<Request<Body>, Rejection> {
         let mut head = std::mem::replace(&mut self.visit.head, Request::new(()).into_parts().0);
         outgoing(&mut head, self.visit.peer, &self.routed.destination.own_host)?;
+        self.trace = Some(access::step(&mut head));
         head.extensions = Extensions::new();
         let headers = &mut head.headers;
         // The body is here: nobody has to ask for it any more.

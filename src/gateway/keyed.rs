@@ -53,17 +53,33 @@ impl Front {
             Err(rejection) => return Reply::rejected(rejection),
         };
         let request = engine::Request { identity, asked, policy: policy(route, &visit.head) };
-        match self.gateway.engine.acquire(&request).await {
+        let mut reply = self.decided(routed, visit, body, &request).await;
+        reply.trail.identity = Some(request.identity);
+        reply
+    }
+
+    async fn decided(
+        &self,
+        routed: &Arc<Routed>,
+        visit: Visit,
+        body: Bytes,
+        request: &engine::Request,
+    ) -> Reply {
+        let route = &routed.route;
+        match self.gateway.engine.acquire(request).await {
             Ok(Acquired::Execute(claim)) => {
                 let key = request.identity.key().clone();
                 let (front, routed) = (self.clone(), routed.clone());
-                let execution = Execution { front, routed, claim, visit, body, key };
+                let execution = Execution { front, routed, claim, visit, body, key, trace: None };
                 // Should the task end without a word, its claim said so: unknown.
                 let run = self.gateway.executions.spawn(execution.run());
                 run.await.unwrap_or_else(|_| Reply::rejected(Rejection::UpstreamBrokeOff))
             }
             Ok(Acquired::Replay(replay)) => {
-                Reply::new(snapshot::replayed(&replay.answer), Outcome::Replayed)
+                let response = snapshot::replayed(&replay.answer);
+                let mut reply = Reply::new(response, Outcome::Replayed);
+                reply.trail.tier = Some(replay.tier);
+                reply
             }
             Ok(Acquired::Refuse(refusal)) => {
                 Reply::rejected(Rejection::Refused(refusal, route.mismatch_status))

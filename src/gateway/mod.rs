@@ -4,6 +4,7 @@
 //! untouched. One with a key is decided by the engine; if it is to be executed, that happens in a
 //! task of its own, so that a client that hangs up changes nothing.
 
+mod access;
 mod execution;
 mod forward;
 mod identify;
@@ -35,6 +36,7 @@ use crate::engine::Engine;
 use crate::http::Body;
 use crate::http::server::{Handler, Peer};
 use crate::telemetry::metrics;
+use access::Access;
 use keyed::admitted;
 use limits::{InFlight, Slot};
 use rejection::Rejection;
@@ -52,6 +54,7 @@ pub struct Gateway {
     in_flight: Arc<InFlight>,
     /// They outlive their clients.
     executions: TaskTracker,
+    access: Access,
 }
 
 /// The gateway as one front thread sees it: with connections of its own.
@@ -71,6 +74,7 @@ impl Gateway {
             upstreams,
             in_flight: Arc::default(),
             executions: TaskTracker::new(),
+            access: Access::new(&config.logs),
         })
     }
 
@@ -86,6 +90,11 @@ impl Gateway {
     pub async fn finished(&self) {
         self.executions.close();
         self.executions.wait().await;
+    }
+
+    /// The last that is asked of it: nothing more is said of any request.
+    pub fn finish_log(&self) {
+        self.access.finish();
     }
 
     /// What is looked at rather than counted.
@@ -156,10 +165,16 @@ impl Handler for Front {
         let began = clock::now();
         let rules = self.gateway.rules.load_full();
         let routed = rules.table.find(request.method(), request.uri().path());
+        let seen = self.gateway.access.see(&request, peer, routed.is_some());
         let reply = self.reply(&rules, routed, request, peer).await;
+        let took = began.elapsed();
         if let Some(outcome) = reply.outcome {
             let to = routed.map_or(&rules.elsewhere, |routed| &routed.destination);
-            to.metrics.request(outcome, began.elapsed());
+            to.metrics.request(outcome, took);
+        }
+        if let Some(seen) = seen {
+            let route = routed.map(|routed| routed.route.path.as_str());
+            self.gateway.access.answered(&seen, route, &reply, took);
         }
         reply.response
     }

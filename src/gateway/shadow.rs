@@ -18,7 +18,7 @@ use super::execution::ending;
 use super::keyed::identified;
 use super::read::{self, Collected};
 use super::rejection::Rejection;
-use super::reply::Reply;
+use super::reply::{Reply, Trail};
 use super::rules::Routed;
 use super::snapshot;
 use super::{Front, Visit};
@@ -73,7 +73,7 @@ impl Front {
             }
         };
         let response = self.overheard(routed, visit, body, tell).await;
-        Reply { response, outcome: None }
+        Reply { response, outcome: None, trail: Trail::default() }
     }
 
     async fn overheard(

@@ -139,6 +139,8 @@ fn config(folder: &Path, upstream: SocketAddr) -> Result<Config, Failure> {
          show_bodies = true
          [durable]
          url = 'sqlite://{}'
+         [logs]
+         access = 'off'
          [[routes]]
          path = '/v1/payments/{{*rest}}'
          methods = ['POST']
