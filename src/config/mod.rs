@@ -40,7 +40,7 @@ pub use mistakes::{Mistake, Mistakes, Origin};
 pub use reload::Reload;
 pub use route::{KeyFrom, Mode, Need, Per, RateLimit, Route, TenantFrom};
 pub use secret::{Secret, SecretUrl};
-pub use sections::{Connections, Http2, Janitor, Limits, Reconciler, Tls, UpstreamTls};
+pub use sections::{Connections, Decision, Http2, Janitor, Limits, Reconciler, Tls, UpstreamTls};
 pub use tiers::{Durable, Fast, WhenDown};
 pub use units::{Rate, parse_duration};
 pub use upstream::Upstream;
@@ -59,6 +59,7 @@ pub struct Config {
     pub upstream_tls: UpstreamTls,
     pub reconciler: Reconciler,
     pub janitor: Janitor,
+    pub decision: Decision,
     /// At least one.
     pub routes: Vec<Arc<Route>>,
     effective: Effective,
@@ -83,6 +84,7 @@ const TABLES: &[&str] = &[
     "upstream_tls",
     "reconciler",
     "janitor",
+    "decision",
     "defaults",
     "routes",
 ];
@@ -151,6 +153,7 @@ impl Config {
         let upstream_tls = UpstreamTls::read(reader);
         let reconciler = Reconciler::read(reader);
         let janitor = Janitor::read(reader);
+        let decision = Decision::read(reader);
         let routes = route::read_all(reader, &upstream);
         let effective = std::mem::take(&mut reader.effective);
         Self {
@@ -166,6 +169,7 @@ impl Config {
             upstream_tls,
             reconciler,
             janitor,
+            decision,
             routes,
             effective,
         }

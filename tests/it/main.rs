@@ -14,4 +14,5 @@ mod gateway;
 mod jobs;
 mod model;
 mod observability;
+mod recipes;
 mod sql;
