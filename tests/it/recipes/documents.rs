@@ -88,6 +88,9 @@ async fn five_minutes_alert_and_ten_settle() {
         ("OncegateHitRatioSurge", "oncegate:hit_ratio:5m > "),
     ] {
         let text = alerts.split(&format!("- alert: {alert}\n")).nth(1).expect("it is there");
-        assert!(text.split("- alert:").next().is_some_and(|one| one.contains(condition)), "{alert}");
+        assert!(
+            text.split("- alert:").next().is_some_and(|one| one.contains(condition)),
+            "{alert}"
+        );
     }
 }

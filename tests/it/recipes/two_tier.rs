@@ -291,6 +291,8 @@ struct Rush {
     mysql: FaultProxy,
     upstream: Upstream,
     gateways: [Gateway; 2],
+    /// What was executed until both gateways used their Redis.
+    warm_up: usize,
 }
 
 async fn rush() -> Option<Rush> {
@@ -303,17 +305,30 @@ async fn rush() -> Option<Rush> {
     let mysql = FaultProxy::start(shared::mysql().addr()).await;
     let gateway = |url: &str| launch(&upstream, url, &redis.url()).config(&recipe).listening();
     let gateways = [gateway(&durable.url).await, gateway(&mysql.reroute(&durable.url)).await];
-    Some(Rush { redis, mysql, upstream, gateways })
+    for gateway in &gateways {
+        eventually("it uses its Redis", SOON, async || {
+            gateway.post("/coupons/warm-up", &fresh_key(), BODY).await;
+            redis.command(&["DBSIZE"]) != "0"
+        })
+        .await;
+        redis.flush();
+    }
+    let warm_up = upstream.count();
+    Some(Rush { redis, mysql, upstream, gateways, warm_up })
 }
 
 /// MySQL is out of reach for the second gateway, and it does not need it.
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_turns_duplicates_away_before_they_reach_mysql() {
-    let Some(Rush { upstream, mysql, gateways: [one, other], .. }) = rush().await else { return };
+    let Some(Rush { upstream, mysql, gateways: [one, other], warm_up, redis: _redis }) =
+        rush().await
+    else {
+        return;
+    };
     upstream.on("/payments", Reply::new(201).held());
     let key = fresh_key();
     let call = tokio::spawn(one.posting("/payments/a", &key, BODY).send());
-    upstream.begun(1).await;
+    upstream.begun(warm_up + 1).await;
     mysql.blackhole();
     let duplicates = (0..50).map(|_| other.posting("/payments/a", &key, BODY).send());
     let told: Vec<Answer> = futures_util::future::join_all(duplicates).await;
@@ -325,18 +340,18 @@ async fn redis_turns_duplicates_away_before_they_reach_mysql() {
     // Whom Redis lets through, MySQL has to admit.
     let new = other.post("/payments/a", &fresh_key(), BODY).await;
     assert_problem(&new, 503, "store-unavailable", Retry::After);
-    assert_eq!(upstream.count(), 1);
+    assert_eq!(upstream.count(), warm_up + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mysql_decides_when_redis_has_forgotten() {
-    let Some(Rush { redis, upstream, gateways: [one, other], mysql: _mysql }) = rush().await else {
+    let Some(Rush { redis, upstream, gateways: [one, other], warm_up, .. }) = rush().await else {
         return;
     };
     upstream.on("/payments", Reply::new(201).held());
     let key = fresh_key();
     let call = tokio::spawn(one.posting("/payments/a", &key, BODY).send());
-    upstream.begun(1).await;
+    upstream.begun(warm_up + 1).await;
     redis.flush();
     for gateway in [&other, &one] {
         let told = gateway.post("/payments/a", &key, BODY).await;
@@ -347,18 +362,17 @@ async fn mysql_decides_when_redis_has_forgotten() {
     assert_executed(&first, 201);
     redis.flush();
     assert_replayed(&other.post("/payments/a", &key, BODY).await, &first);
-    assert_eq!(upstream.count(), 1);
+    assert_eq!(upstream.count(), warm_up + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_in_redis_ends_by_itself() {
-    let Some(Rush { redis, upstream, gateways: [one, _other], mysql: _mysql }) = rush().await
-    else {
+    let Some(Rush { redis, upstream, gateways: [one, _other], warm_up, .. }) = rush().await else {
         return;
     };
     upstream.on("/payments", Reply::new(201).held());
     let call = tokio::spawn(one.posting("/payments/a", &fresh_key(), BODY).try_send());
-    upstream.begun(1).await;
+    upstream.begun(warm_up + 1).await;
     one.kill();
     drop(call.await);
     let lock = redis.command(&["RANDOMKEY"]);
