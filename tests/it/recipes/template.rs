@@ -97,9 +97,10 @@ async fn a_duplicate_does_not_wait_by_default(site: Site) {
     let key = fresh_key();
     let call = tokio::spawn(post(&gateway, "t", "/orders", &key, ORDER).send());
     site.upstream.begun(1).await;
-    // The first is held until this has been answered: had it waited, nothing would end.
+    let began = oncegate::clock::now();
     let told = post(&gateway, "t", "/orders", &key, ORDER).send().await;
     assert_problem(&told, 409, "in-progress", Retry::After);
+    assert!(began.elapsed() < Duration::from_secs(3), "it waited {:?}", began.elapsed());
     site.upstream.let_go();
     assert_executed(&call.await.expect("no panic"), 201);
 }
