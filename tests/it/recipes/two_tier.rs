@@ -345,7 +345,9 @@ async fn redis_turns_duplicates_away_before_they_reach_mysql() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mysql_decides_when_redis_has_forgotten() {
-    let Some(Rush { redis, upstream, gateways: [one, other], warm_up, .. }) = rush().await else {
+    let Some(Rush { redis, upstream, gateways: [one, other], warm_up, mysql: _mysql }) =
+        rush().await
+    else {
         return;
     };
     upstream.on("/payments", Reply::new(201).held());
@@ -367,7 +369,9 @@ async fn mysql_decides_when_redis_has_forgotten() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_in_redis_ends_by_itself() {
-    let Some(Rush { redis, upstream, gateways: [one, _other], warm_up, .. }) = rush().await else {
+    let Some(Rush { redis, upstream, gateways: [one, _other], warm_up, mysql: _mysql }) =
+        rush().await
+    else {
         return;
     };
     upstream.on("/payments", Reply::new(201).held());
