@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 use crate::admin::routes::{self, Asks, Endpoint, Found};
 use crate::admin::{Access, Actor, Api};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::engine::Engine;
 use crate::gateway::Gateway;
 use crate::http::server::{self, Peer, Stop};
@@ -29,6 +29,7 @@ struct Shared {
     ready: Arc<AtomicBool>,
     access: Access,
     api: Api,
+    decision: config::Decision,
 }
 
 impl Handler {
@@ -41,7 +42,8 @@ impl Handler {
     ) -> Self {
         let (access, api) = (Access::new(&config.admin), Api::new(engine, config));
         let (engine, gateway) = (engine.clone(), gateway.clone());
-        Self(Arc::new(Shared { engine, gateway, exposition, ready, access, api }))
+        let decision = config.decision.clone();
+        Self(Arc::new(Shared { engine, gateway, exposition, ready, access, api, decision }))
     }
 
     pub fn reload(&self, config: &Config) {
@@ -84,8 +86,12 @@ impl server::Handler for Handler {
             Endpoint::Record => shared.api.record(query).await,
             Endpoint::Forget => shared.api.forget(query, actor).await,
             Endpoint::Resolve => shared.api.resolve(request, actor).await,
-            Endpoint::Acquire => decision::acquire(&shared.engine, request).await,
-            Endpoint::Complete => decision::complete(&shared.engine, request).await,
+            Endpoint::Acquire => {
+                decision::acquire(&shared.engine, shared.decision.ttl, request).await
+            }
+            Endpoint::Complete => {
+                decision::complete(&shared.engine, shared.decision.ttl, request).await
+            }
             Endpoint::Heartbeat => decision::heartbeat(&shared.engine, request).await,
         }
     }

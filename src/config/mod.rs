@@ -42,7 +42,7 @@ pub use mistakes::{Mistake, Mistakes, Origin};
 pub use reload::Reload;
 pub use route::{KeyFrom, Mode, Need, Per, RateLimit, Route, TenantFrom};
 pub use secret::{Secret, SecretUrl};
-pub use sections::{Connections, Http2, Janitor, Limits, Reconciler, Tls, UpstreamTls};
+pub use sections::{Connections, Decision, Http2, Janitor, Limits, Reconciler, Tls, UpstreamTls};
 pub use tiers::{Durable, Fast, WhenDown};
 pub use units::{Rate, parse_duration};
 pub use upstream::Upstream;
@@ -62,6 +62,7 @@ pub struct Config {
     pub reconciler: Reconciler,
     pub janitor: Janitor,
     pub logs: Logs,
+    pub decision: Decision,
     /// At least one.
     pub routes: Vec<Arc<Route>>,
     effective: Effective,
@@ -87,6 +88,7 @@ const TABLES: &[&str] = &[
     "reconciler",
     "janitor",
     "logs",
+    "decision",
     "defaults",
     "routes",
 ];
@@ -156,6 +158,7 @@ impl Config {
         let reconciler = Reconciler::read(reader);
         let janitor = Janitor::read(reader);
         let logs = Logs::read(reader);
+        let decision = Decision::read(reader);
         let routes = route::read_all(reader, &upstream);
         let effective = std::mem::take(&mut reader.effective);
         Self {
@@ -172,6 +175,7 @@ impl Config {
             reconciler,
             janitor,
             logs,
+            decision,
             routes,
             effective,
         }

@@ -11,6 +11,7 @@ use super::units::Size;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const LONGEST_TTL: Duration = Duration::from_secs(3650 * 86_400);
 /// Shorter than this is a slip, and would keep a core busy.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 
@@ -63,6 +64,13 @@ pub struct Reconciler {
     pub settle_after: Duration,
     pub probe_url: Option<SecretUrl>,
     pub callback_url: Option<SecretUrl>,
+}
+
+/// What holds for records of the decision API; the rest comes with each request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// How long a finished one is kept, from completion.
+    pub ttl: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,6 +200,15 @@ impl Reconciler {
         };
         section.done(&[]);
         reconciler
+    }
+}
+
+impl Decision {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let mut section = reader.section("decision");
+        let ttl = section.within("ttl", DAY, (SECOND / 10, LONGEST_TTL));
+        section.done(&[]);
+        Self { ttl }
     }
 }
 

@@ -1,5 +1,7 @@
 //! `POST /acquire`: whether to run, and under which token.
 
+use std::time::Duration;
+
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
@@ -12,15 +14,24 @@ use crate::http::{Body, Problem, json};
 use crate::idempotency::record::AfterFailure;
 use crate::idempotency::{Identity, Record, Refusal, State};
 
-pub async fn acquire(engine: &Engine, request: Request<Incoming>) -> Response<Body> {
-    answer(decide(engine, request).await)
+/// `keep`: how long a finished record is kept.
+pub async fn acquire(
+    engine: &Engine,
+    keep: Duration,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    answer(decide(engine, keep, request).await)
 }
 
-async fn decide(engine: &Engine, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+async fn decide(
+    engine: &Engine,
+    keep: Duration,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Problem> {
     let input = Input::read(request).await?;
     let identity = input.identity()?;
-    let mut asked =
-        engine::Request::new(identity.clone()).policy(policy(input.ttl()?, input.max_attempts()?));
+    let policy = policy(keep, input.ttl()?, input.max_attempts()?);
+    let mut asked = engine::Request::new(identity.clone()).policy(policy);
     asked.asked.fingerprint = input.fingerprint()?;
     let acquired = engine.acquire(&asked).await.map_err(|error| store_problem(&error))?;
     Ok(match acquired {

@@ -1,5 +1,7 @@
 //! `POST /complete`: how an attempt ended, said by whoever ran it, to any instance.
 
+use std::time::Duration;
+
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
@@ -10,11 +12,20 @@ use crate::engine::{Engine, Finish, Finished, Proof};
 use crate::http::incoming::invalid;
 use crate::http::{Body, Problem, json};
 
-pub async fn complete(engine: &Engine, request: Request<Incoming>) -> Response<Body> {
-    answer(end(engine, request).await)
+/// `keep`: how long a finished record is kept.
+pub async fn complete(
+    engine: &Engine,
+    keep: Duration,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    answer(end(engine, keep, request).await)
 }
 
-async fn end(engine: &Engine, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+async fn end(
+    engine: &Engine,
+    keep: Duration,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Problem> {
     let input = Input::read(request).await?;
     let identity = input.identity()?;
     let status = input.required("final_status")?;
@@ -38,7 +49,7 @@ async fn end(engine: &Engine, request: Request<Incoming>) -> Result<Response<Bod
         _ => Finish::Conflict { answer: stored::conflict(record.attempt), error },
     };
     // The lease and the attempts were acquire's affair.
-    let policy = policy(input.ttl()?, input.max_attempts()?);
+    let policy = policy(keep, input.ttl()?, input.max_attempts()?);
     let finished = engine.finish(&identity, proof, finish, &policy).await;
     match finished.map_err(|error| store_problem(&error))? {
         Finished::Stored => {

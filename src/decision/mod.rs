@@ -31,10 +31,12 @@ use crate::store::StoreError;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What holds for every record of this API; the rest of a policy comes with the request.
-fn policy(ttl: Duration, max_attempts: u32) -> Arc<Policy> {
+/// What holds for every record of this API; the rest of a policy comes with the request, where a
+/// lock's length is called its ttl.
+fn policy(keep: Duration, lock: Duration, max_attempts: u32) -> Arc<Policy> {
     Arc::new(Policy {
-        lease: ttl,
+        ttl: keep,
+        lease: lock,
         max_attempts,
         when_failed: WhenFailed::Retry,
         when_unknown: WhenUnknown::Retry,

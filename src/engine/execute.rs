@@ -12,6 +12,8 @@ use super::{Acquired, Claim, Engine, Request, Settled, StillOurs};
 use crate::idempotency::{Body, Refusal, Snapshot};
 use crate::store::StoreError;
 
+const REFERENCE_MAX_CHARACTERS: usize = 255;
+
 /// How a call came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<T> {
@@ -89,9 +91,27 @@ impl Engine {
         F: FnOnce() -> Fut + Send + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
     {
+        self.execute_with_ref(request, operation, |_| None).await
+    }
+
+    /// The same, and notes in the record what the value stands for: the public id of what was
+    /// created, so that an operator finds it. At most 255 characters; a longer one is left out.
+    pub async fn execute_with_ref<T, E, F, Fut, R>(
+        &self,
+        request: Request,
+        operation: F,
+        refer: R,
+    ) -> Result<Outcome<T>, ExecuteError<E>>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        E: Display + Send + 'static,
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        R: FnOnce(&T) -> Option<String> + Send + 'static,
+    {
         match self.acquire(&request).await? {
             Acquired::Execute(claim) => {
-                let run = tokio::spawn(run(claim, operation));
+                let run = tokio::spawn(run(claim, operation, refer));
                 run.await.unwrap_or(Err(ExecuteError::Interrupted)).map(Outcome::Executed)
             }
             Acquired::Replay(replay) => value(&replay.answer).map(Outcome::Replayed),
@@ -110,12 +130,13 @@ impl Engine {
     }
 }
 
-async fn run<T, E, F, Fut>(claim: Claim, operation: F) -> Result<T, ExecuteError<E>>
+async fn run<T, E, F, Fut, R>(claim: Claim, operation: F, refer: R) -> Result<T, ExecuteError<E>>
 where
     T: Serialize,
     E: Display,
     F: FnOnce() -> Fut,
     Fut: Future<Output = Result<T, E>>,
+    R: FnOnce(&T) -> Option<String>,
 {
     match claim.confirm().await {
         Ok(StillOurs::Yes) => {}
@@ -134,7 +155,11 @@ where
     };
     let (settled, result) = match result {
         Ok(value) => match serde_json::to_vec(&value) {
-            Ok(json) => (claim.complete(Snapshot::of_value(json), None).await, Ok(value)),
+            Ok(json) => {
+                let fits = |text: &String| text.chars().count() <= REFERENCE_MAX_CHARACTERS;
+                let reference = refer(&value).filter(fits);
+                (claim.complete(Snapshot::of_value(json), reference).await, Ok(value))
+            }
             // It has happened, and must not happen again.
             Err(error) => {
                 let done = Snapshot::of_value(Vec::new()).without_body();

@@ -21,8 +21,8 @@ use crate::store::StoreError;
 const LIMIT: Duration = Duration::from_secs(10);
 const MAX_BYTES: usize = 64 << 10;
 const BATCH: u32 = 100;
-const AT_ONCE: usize = 8;
-const MAX_BATCHES: u32 = 100;
+const AT_ONCE: usize = 16;
+const MAX_BATCHES: u32 = 200;
 /// How long a due time is ours: longer than a callback may take.
 const TAKEN: Duration = Duration::from_secs(30);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
@@ -48,6 +48,22 @@ enum Called {
     Lost,
 }
 
+/// How a batch goes.
+#[derive(Default)]
+struct Going {
+    postponed: AtomicU32,
+    lost: AtomicU32,
+}
+
+impl Going {
+    /// A receiver that is down is not asked for every record that is due; and where others have
+    /// been, a new look finds more to do than the rest of this one.
+    fn is_pointless(&self) -> bool {
+        self.postponed.load(Ordering::Relaxed) >= AT_ONCE as u32
+            || self.lost.load(Ordering::Relaxed) >= AT_ONCE as u32
+    }
+}
+
 impl Callbacks {
     /// None: nobody wants to be called.
     pub fn new(engine: &Engine, config: &config::Reconciler) -> Option<Self> {
@@ -64,8 +80,8 @@ impl Callbacks {
                 tracing::warn!(%error, "due decisions cannot be looked at now");
             })?;
             let full = due.len() >= BATCH as usize;
-            let postponed = AtomicU32::new(0);
-            let calls = due.into_iter().map(|found| self.call(found, &postponed));
+            let going = Going::default();
+            let calls = elsewhere_first(due).into_iter().map(|found| self.call(found, &going));
             let mut calls = stream::iter(calls).buffer_unordered(AT_ONCE);
             while let Some(called) = calls.next().await {
                 match called {
@@ -75,7 +91,7 @@ impl Callbacks {
                     Err(error) => tracing::warn!(%error, "a callback could not be noted"),
                 }
             }
-            if !full || postponed.load(Ordering::Relaxed) > 0 {
+            if !full || going.postponed.load(Ordering::Relaxed) > 0 {
                 break;
             }
         }
@@ -86,17 +102,17 @@ impl Callbacks {
         Ok(report)
     }
 
-    async fn call(&self, found: Found, postponed: &AtomicU32) -> Result<Called, StoreError> {
+    async fn call(&self, found: Found, going: &Going) -> Result<Called, StoreError> {
         let Found { record, now } = &found;
         let Some(seen) = record.attend_at else { return Ok(Called::Lost) };
-        // A receiver that is down is not asked for every record that is due.
-        if postponed.load(Ordering::Relaxed) >= AT_ONCE as u32 {
+        if going.is_pointless() {
             return Ok(Called::Lost);
         }
         let fence = record.fence();
         let began = clock::now();
         let taken = *now + TAKEN;
         if !self.engine.attend(fence, seen, Some(taken)).await? {
+            going.lost.fetch_add(1, Ordering::Relaxed);
             return Ok(Called::Lost);
         }
         if record.is_expired(*now) {
@@ -112,7 +128,7 @@ impl Callbacks {
             Ok(answer) => format!("status {}", answer.status.as_u16()),
             Err(error) => error.to_string(),
         };
-        postponed.fetch_add(1, Ordering::Relaxed);
+        going.postponed.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(identity = ?record.identity, why, "a callback was not taken");
         // The later it is, the longer the pause: half of what it is late by.
         let now = *now + clock::now().saturating_duration_since(began);
@@ -121,6 +137,13 @@ impl Callbacks {
         self.engine.attend(fence, taken, Some(now + pause)).await?;
         Ok(Called::Postponed)
     }
+}
+
+/// Every instance sees the same batch: each begins at another place of it.
+fn elsewhere_first(mut due: Vec<Found>) -> Vec<Found> {
+    let place = usize::from(uuid::Uuid::new_v4().as_bytes()[0]) * due.len() / 256;
+    due.rotate_left(place);
+    due
 }
 
 /// When it came to be due, however often that was tried since.

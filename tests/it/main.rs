@@ -15,4 +15,5 @@ mod gateway;
 mod jobs;
 mod model;
 mod observability;
+mod recipes;
 mod sql;

@@ -17,6 +17,7 @@ use crate::idempotency::{Policy, ReplayTo, Scope};
 
 use super::mistakes::Wrong;
 use super::reader::{Reader, Section};
+use super::sections::{DAY, LONGEST_TTL, SECOND};
 use super::units::Size;
 use super::upstream::Upstream;
 use paths::{PathPattern, Taken};
@@ -24,9 +25,6 @@ use words::{FingerprintSetting, Pattern, RateLimitSetting};
 
 pub use words::{KeyFrom, Mode, Need, Per, RateLimit, TenantFrom};
 
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(86_400);
-const LONGEST_TTL: Duration = Duration::from_secs(3650 * 86_400);
 const EVERY_PATH: &str = "/{*rest}";
 
 #[derive(Clone, Debug)]

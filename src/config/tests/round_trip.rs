@@ -24,6 +24,7 @@ const SETTINGS: &[(&str, &str, &[&str])] = &[
     ("upstream_tls", "ca", &["'ca.pem'"]),
     ("reconciler", "probe_url", &["'http://u:pw@probe/outcome'", "''"]),
     ("janitor", "batch", &["1", "0x10"]),
+    ("decision", "ttl", &["'100ms'", "'3650d'"]),
 ];
 
 const ROUTE_SETTINGS: &[(&str, &[&str])] = &[

@@ -14,11 +14,11 @@ use crate::bed::{Database, Fresh};
 use crate::support::servers::{self, Kind, Server};
 use crate::support::{Answer, Gateway, Launch, Upstream, shared};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_oncegate");
-const SOON: Duration = Duration::from_secs(30);
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_oncegate");
+pub const SOON: Duration = Duration::from_secs(30);
 
 /// Long enough to say that nothing comes, short enough to say it often.
-const A_MOMENT: Duration = Duration::from_millis(300);
+pub const A_MOMENT: Duration = Duration::from_millis(300);
 
 /// Runs each promise on both pairs of tiers, as `gateway::…::mysql_and_redis::promise`.
 macro_rules! on_both_pairs {
@@ -39,25 +39,25 @@ macro_rules! on_both_pairs {
         }
     };
 }
-use on_both_pairs;
+pub(crate) use on_both_pairs;
 
 /// The pairs of tiers that the gateway is tried on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tiers {
+pub enum Tiers {
     MySqlRedis,
     SqliteMemory,
 }
 
 /// An upstream, and tiers for the gateways before it.
-struct Site {
-    upstream: Upstream,
-    durable: Fresh,
+pub struct Site {
+    pub upstream: Upstream,
+    pub durable: Fresh,
     fast: String,
 }
 
 impl Tiers {
     /// None: one of its servers could not be had on this machine.
-    async fn site(self) -> Option<Site> {
+    pub async fn site(self) -> Option<Site> {
         let (database, fast) = match self {
             Self::MySqlRedis if !servers::require(Kind::Redis) => return None,
             Self::MySqlRedis => (Database::MySql, shared::redis().url()),
@@ -73,12 +73,12 @@ impl Site {
     }
 
     /// One more gateway on the same tiers, with this file.
-    async fn gateway(&self, toml: &str) -> Gateway {
+    pub async fn gateway(&self, toml: &str) -> Gateway {
         self.launch().config(toml).listening().await
     }
 }
 
-fn launch(upstream: &Upstream, durable: &str, fast: &str) -> Launch {
+pub fn launch(upstream: &Upstream, durable: &str, fast: &str) -> Launch {
     let launch = Launch::serve(PROGRAM).flag("--upstream", &upstream.url());
     launch.flag("--durable", durable).flag("--fast", fast)
 }
@@ -92,13 +92,13 @@ fn payments(keys: &str) -> String {
 }
 
 /// A key that no other test uses: the servers are shared.
-fn fresh_key() -> String {
+pub fn fresh_key() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
 /// What a refusal says about trying again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Retry {
+pub enum Retry {
     No,
     Yes,
     /// With `Retry-After`.
@@ -109,7 +109,7 @@ enum Retry {
 
 /// It is exactly this refusal: the header and every member of the document.
 #[track_caller]
-fn assert_problem(answer: &Answer, status: u16, code: &str, retry: Retry) {
+pub fn assert_problem(answer: &Answer, status: u16, code: &str, retry: Retry) {
     assert_eq!(answer.status, status, "{answer:?}");
     assert_eq!(answer.all("Idempotency-Status"), [code], "{answer:?}");
     assert_eq!(answer.all("Content-Type"), ["application/problem+json"], "{answer:?}");
@@ -137,20 +137,20 @@ fn assert_problem(answer: &Answer, status: u16, code: &str, retry: Retry) {
 
 /// The seconds that `Retry-After` names.
 #[track_caller]
-fn retry_after(answer: &Answer) -> u64 {
+pub fn retry_after(answer: &Answer) -> u64 {
     let pause = answer.header("Retry-After").unwrap_or_else(|| panic!("no pause: {answer:?}"));
     pause.parse().unwrap_or_else(|e| panic!("{pause}: {e}"))
 }
 
 #[track_caller]
-fn assert_executed(answer: &Answer, status: u16) {
+pub fn assert_executed(answer: &Answer, status: u16) {
     assert_eq!(answer.status, status, "{answer:?}");
     assert_eq!(answer.all("Idempotency-Status"), ["executed"], "{answer:?}");
     assert_ne!(answer.header("Idempotency-Replayed"), Some("true"), "{answer:?}");
 }
 
 #[track_caller]
-fn assert_replayed(answer: &Answer, first: &Answer) {
+pub fn assert_replayed(answer: &Answer, first: &Answer) {
     assert_eq!(answer.status, first.status, "{answer:?}");
     assert_eq!(answer.all("Idempotency-Status"), ["replayed"], "{answer:?}");
     assert_eq!(answer.all("Idempotency-Replayed"), ["true"], "{answer:?}");
