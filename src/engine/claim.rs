@@ -71,7 +71,8 @@ impl Claim {
             return Ok(StillOurs::Yes);
         }
         let one = [(open.admitted.fence, *open.request.identity.digest())];
-        let lost = open.shared.tiers.renew(&one, lease).await?;
+        // Boxed, as it is rare and large.
+        let lost = Box::pin(open.shared.tiers.renew(&one, lease)).await?;
         Ok(if lost.is_empty() { StillOurs::Yes } else { StillOurs::No })
     }
 

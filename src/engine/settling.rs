@@ -98,7 +98,8 @@ impl Writer<'_> {
                         rescued = true;
                         let identity = self.request.identity.digest();
                         self.shared.answers.insert(identity, &held, epoch);
-                        self.shared.tiers.rescue(identity, self.admitted.fence.token, held).await;
+                        let token = self.admitted.fence.token;
+                        Box::pin(self.shared.tiers.rescue(identity, token, held)).await;
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);

@@ -57,7 +57,8 @@ enum Lost {
 }
 
 impl Execution {
-    pub async fn run(mut self) -> Reply {
+    /// Boxed: it is handed from step to step, and each would carry its weight once more.
+    pub async fn run(mut self: Box<Self>) -> Reply {
         match self.claim.confirm().await {
             Ok(StillOurs::Yes) => {}
             Ok(StillOurs::No) => {
@@ -88,7 +89,7 @@ impl Execution {
         reply
     }
 
-    async fn settled(self, received: Result<Received, Lost>) -> Reply {
+    async fn settled(self: Box<Self>, received: Result<Received, Lost>) -> Reply {
         match received {
             Ok(received) => self.record(received).await,
             Err(Lost::NotSent(rejection, why)) => {
@@ -162,9 +163,10 @@ impl Execution {
     }
 
     /// Stores what was received; the client gets it afterwards.
-    async fn record(self, received: Received) -> Reply {
+    async fn record(self: Box<Self>, received: Received) -> Reply {
         let Received { mut head, body, rest } = received;
-        let route = &self.routed.route;
+        let Self { routed, claim, visit, .. } = *self;
+        let route = &routed.route;
         let length = head.headers.remove(CONTENT_LENGTH);
         snapshot::clean(&mut head.headers);
         let stored = match &body {
@@ -176,10 +178,10 @@ impl Execution {
         if let (None, Some(length)) = (stored, length) {
             head.headers.insert(CONTENT_LENGTH, length);
         }
-        match self.claim.end(ending).await {
+        match claim.end(ending).await {
             Settled::Stored => {
                 // What comes behind the snapshot's limit may take long, but not stall.
-                let rest = IdleLimited::new(Counted::new(rest, self.visit.slot), route.timeout);
+                let rest = IdleLimited::new(Counted::new(rest, visit.slot), route.timeout);
                 answered(head, body, rest, judgement)
             }
             Settled::Fenced => Reply::rejected(Rejection::Superseded),

@@ -70,7 +70,8 @@ impl Front {
             Ok(Acquired::Execute(claim)) => {
                 let key = request.identity.key().clone();
                 let (front, routed) = (self.clone(), routed.clone());
-                let execution = Execution { front, routed, claim, visit, body, key, trace: None };
+                let execution =
+                    Box::new(Execution { front, routed, claim, visit, body, key, trace: None });
                 // Should the task end without a word, its claim said so: unknown.
                 let run = self.gateway.executions.spawn(execution.run());
                 run.await.unwrap_or_else(|_| Reply::rejected(Rejection::UpstreamBrokeOff))

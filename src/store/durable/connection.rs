@@ -99,7 +99,8 @@ impl<B: Backend> Kept<B> {
     ) -> Result<T, StoreError> {
         let mut conn = match self.held.take() {
             Some(conn) => conn,
-            None => self.backend.pool().acquire().await.map_err(classify::<B>)?,
+            // Boxed: it is rare, and large since it can make a connection.
+            None => Box::pin(self.backend.pool().acquire()).await.map_err(classify::<B>)?,
         };
         match timeout(self.limit, operation(&self.backend, &mut conn)).await {
             Ok(Ok(value)) => {
