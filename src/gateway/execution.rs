@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::access;
 use super::forward::{IDEMPOTENCY_ATTEMPT, IDEMPOTENCY_SCOPE, outgoing};
 use super::identify::IDEMPOTENCY_KEY;
+use super::interim;
 use super::read::{self, Collected};
 use super::rejection::Rejection;
 use super::reply::Reply;
@@ -107,6 +108,7 @@ impl Execution {
         let mut head = std::mem::replace(&mut self.visit.head, Request::new(()).into_parts().0);
         outgoing(&mut head, self.visit.peer, &self.routed.destination.own_host)?;
         self.trace = Some(access::step(&mut head));
+        let way_back = interim::way_back(&mut head.extensions);
         head.extensions = Extensions::new();
         let headers = &mut head.headers;
         // The body is here: nobody has to ask for it any more.
@@ -125,7 +127,9 @@ impl Execution {
         {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        Ok(Request::from_parts(head, Body::from(self.body.clone())))
+        let mut request = Request::from_parts(head, Body::from(self.body.clone()));
+        interim::pass_on(&mut request, way_back);
+        Ok(request)
     }
 
     async fn receive(&self, request: Request<Body>) -> Result<Received, Lost> {

@@ -8,6 +8,7 @@ mod access;
 mod execution;
 mod forward;
 mod identify;
+mod interim;
 mod keyed;
 mod limits;
 mod read;

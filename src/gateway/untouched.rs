@@ -11,6 +11,7 @@ use hyper::upgrade::OnUpgrade;
 use pin_project_lite::pin_project;
 
 use super::forward::{Upgrade, outgoing};
+use super::interim;
 use super::limits::Slot;
 use super::rejection::Rejection;
 use super::reply::Reply;
@@ -39,8 +40,10 @@ impl Front {
         let Visit { mut head, peer, slot, .. } = visit;
         let upgrade = outgoing(&mut head, peer, &to.own_host)?;
         let client = head.extensions.remove::<OnUpgrade>();
+        let way_back = interim::way_back(&mut head.extensions);
         head.extensions = Extensions::new();
-        let request = Request::from_parts(head, body);
+        let mut request = Request::from_parts(head, body);
+        interim::pass_on(&mut request, way_back);
         let mut response = to.upstream.send(self.thread, request).await?;
         if let (StatusCode::SWITCHING_PROTOCOLS, Upgrade::To(_), Some(client)) =
             (response.status(), &upgrade, client)

@@ -14,7 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::Request;
+use http::{Request, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 
 use super::answer::Answer;
 use super::front::Slot;
+use super::interim::Interim;
 use super::pulse::{InFlight, Order, Pulse, Stage};
 use super::roster::Place;
 use super::socket::{Socket, Stream};
@@ -58,6 +59,7 @@ pub(super) async fn run<H: Handler>(accepted: Accepted, front: Arc<Front>, handl
     let Accepted { tcp, address, slot, pulse, place } = accepted;
     poll_fn(|cx| {
         place.wakes(cx.waker());
+        pulse.interims.wakes(cx.waker());
         Poll::Ready(())
     })
     .await;
@@ -73,11 +75,19 @@ pub(super) async fn run<H: Handler>(accepted: Accepted, front: Arc<Front>, handl
 
     let io = TokioIo::new(Socket::new(stream, first, pulse.clone(), slot));
     let counted = pulse.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let in_flight = InFlight::begin(&counted);
         let handler = handler.clone();
+        // Older clients would take an interim answer for the final one.
+        let interim = (request.version() == Version::HTTP_11).then(|| Interim::begin(&counted));
+        if let Some(interim) = &interim {
+            request.extensions_mut().insert(interim.clone());
+        }
         async move {
             let answer = handler.handle(request, peer).await;
+            if let Some(interim) = interim {
+                interim.end();
+            }
             Ok::<_, Infallible>(answer.map(|body| Answer::new(body, in_flight)))
         }
     });

@@ -14,6 +14,7 @@
 mod answer;
 mod connection;
 mod front;
+mod interim;
 mod listener;
 mod pulse;
 mod roster;
@@ -35,6 +36,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
 pub use self::front::Front;
+pub use self::interim::Interim;
 pub use self::listener::listen;
 pub use self::stop::Stop;
 pub use self::tls::{Tls, TlsError};

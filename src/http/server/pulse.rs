@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::interim::Interims;
+
 /// Three counts in one word, so that one addition changes them together: requests so far (it may
 /// wrap), requests in flight, and those of them that wait for us and not for the client.
 const ONE_STARTED: u64 = 1 << 40;
@@ -24,6 +26,7 @@ pub(super) struct Pulse {
     reading: AtomicBool,
     stage: AtomicU8,
     order: AtomicU8,
+    pub(super) interims: Interims,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -27,6 +27,8 @@ pub(super) struct Socket {
     stream: Stream,
     /// What was read to find out which protocol it is.
     first: Bytes,
+    /// Interim answers that are to be written before anything else.
+    interims: BytesMut,
     pulse: Arc<Pulse>,
     end: End,
     /// An upgraded connection takes its room along.
@@ -42,9 +44,26 @@ enum End {
     Lingering,
 }
 
+/// Calls the same on whichever stream it is.
+macro_rules! either {
+    ($stream:expr, $one:ident => $call:expr) => {
+        match $stream {
+            Stream::Plain(tcp) => {
+                let $one = Pin::new(tcp);
+                $call
+            }
+            Stream::Tls(tls) => {
+                let $one = Pin::new(&mut **tls);
+                $call
+            }
+        }
+    };
+}
+
 impl Socket {
     pub(super) fn new(stream: Stream, first: Bytes, pulse: Arc<Pulse>, slot: Slot) -> Self {
-        Self { stream, first, pulse, end: End::NotYet, _slot: slot }
+        let interims = BytesMut::new();
+        Self { stream, first, interims, pulse, end: End::NotYet, _slot: slot }
     }
 
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -53,6 +72,20 @@ impl Socket {
             Poll::Pending => self.pulse.write_blocked(),
         }
         result
+    }
+
+    fn poll_interims(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(more) = self.pulse.interims.take() {
+            self.interims.unsplit(more);
+        }
+        while !self.interims.is_empty() {
+            let result = either!(&mut self.stream, stream => stream.poll_write(cx, &self.interims));
+            match ready!(self.wrote(result))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.interims.advance(written),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Until the client has ended too, if it was sending at all; the watch sees to it that this
@@ -98,22 +131,6 @@ impl Drop for Socket {
     }
 }
 
-/// Calls the same on whichever stream it is.
-macro_rules! either {
-    ($stream:expr, $one:ident => $call:expr) => {
-        match $stream {
-            Stream::Plain(tcp) => {
-                let $one = Pin::new(tcp);
-                $call
-            }
-            Stream::Tls(tls) => {
-                let $one = Pin::new(&mut **tls);
-                $call
-            }
-        }
-    };
-}
-
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -153,6 +170,8 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        ready!(this.poll_interims(cx))?;
+        this.pulse.interims.something_written();
         let result = either!(&mut this.stream, stream => stream.poll_write(cx, bytes));
         this.wrote(result)
     }
@@ -163,6 +182,8 @@ impl AsyncWrite for Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        ready!(this.poll_interims(cx))?;
+        this.pulse.interims.something_written();
         let result = either!(&mut this.stream, stream => stream.poll_write_vectored(cx, slices));
         this.wrote(result)
     }
@@ -173,6 +194,9 @@ impl AsyncWrite for Socket {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        // Asked for by the HTTP library when it has written all it had.
+        this.pulse.interims.all_written();
+        ready!(this.poll_interims(cx))?;
         match &mut this.stream {
             // Nothing is kept back in the clear.
             Stream::Plain(_) => Poll::Ready(Ok(())),

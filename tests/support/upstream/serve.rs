@@ -78,10 +78,6 @@ async fn exchange(connection: &mut Connection, number: usize, site: &Site) -> io
         headers: head.headers.clone(),
     });
     let reply = (behaviour.reply)(&execution);
-    if reply.held {
-        site.held().await;
-    }
-    tokio::time::sleep(reply.pause).await;
     send(connection, &head, &reply, site).await?;
     let kept_alive = reply.end == End::KeepAlive;
     // What was not read would be taken for the next request.
@@ -100,6 +96,10 @@ async fn send(
         let interim = Reply { headers: headers.clone(), ..Reply::new(*status).without_body() };
         connection.send(interim.head_bytes()).await?;
     }
+    if reply.held {
+        site.held().await;
+    }
+    tokio::time::sleep(reply.pause).await;
     let mut bytes = reply.head_bytes();
     let without_body = asked.word(0) == "HEAD" || matches!(reply.status, 101 | 204 | 304);
     let mut rest = Vec::new();

@@ -2,6 +2,8 @@
 
 use super::super::{Retry, assert_executed, assert_problem, fresh_key, payments};
 use super::{site, with_routes};
+use crate::support::client::Answer;
+use crate::support::http1::Head;
 use crate::support::{Reply, client};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,21 +77,69 @@ async fn what_will_be_refused_is_not_asked_for() {
     assert_eq!(site.upstream.count(), 0);
 }
 
-/// The interim ones end here: the HTTP library's server can send none but 100.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_final_answer_follows_interim_ones() {
-    let (site, gateway) = site().await;
+fn with_hints() -> Reply {
     let reply = Reply::new(200).interim(103, "Link", "</a.css>; rel=preload");
-    site.upstream.on("/", reply.interim(102, "X-Progress", "half").body("done"));
+    reply.interim(102, "X-Progress", "half").body("done")
+}
+
+/// The interim answers that a client got, in order.
+fn hints(answer: &Answer) -> Vec<(u16, Option<&str>)> {
+    fn hint(head: &Head) -> (u16, Option<&str>) {
+        let said = head.header("Link").or_else(|| head.header("X-Progress"));
+        (head.status().expect("a status"), said)
+    }
+    answer.interim.iter().map(hint).collect()
+}
+
+const HINTS: [(u16, Option<&str>); 2] = [(103, Some("</a.css>; rel=preload")), (102, Some("half"))];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interim_answers_come_before_the_final_one_and_are_not_stored() {
+    let (site, gateway) = site().await;
+    site.upstream.on("/", with_hints());
     let key = fresh_key();
     let keyed = gateway.post("/pay", &key, "{}").await;
     assert_executed(&keyed, 200);
-    assert_eq!(keyed.text(), "done");
+    assert_eq!((keyed.text().as_str(), hints(&keyed)), ("done", HINTS.to_vec()));
     let retry = gateway.post("/pay", &key, "{}").await;
     assert_eq!((retry.status, retry.text().as_str(), retry.interim.len()), (200, "done", 0));
     let untouched = gateway.get("/other").await;
     assert_eq!((untouched.status, untouched.text().as_str()), (200, "done"));
+    assert_eq!(hints(&untouched), HINTS);
     assert_eq!(site.upstream.count(), 2);
+}
+
+/// What comes early is worth something only if it is passed on early.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interim_answer_does_not_wait_for_the_final_one() {
+    let (site, gateway) = site().await;
+    site.upstream.on("/", with_hints().held());
+    let mut connection = gateway.connect().await;
+    connection.send("GET /other HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("it listens");
+    let hint = connection.head().await.expect("a hint").expect("a hint");
+    assert_eq!(hint.status().ok(), Some(103));
+    site.upstream.let_go();
+    let answer = client::answer(&mut connection, "GET").await.expect("an answer");
+    assert_eq!((answer.status, answer.interim.len()), (200, 1));
+}
+
+/// Requests of one connection that are sent at once get answers that can be told apart, and a client
+/// of HTTP/1.0 gets none that it would not understand.
+#[tokio::test(flavor = "multi_thread")]
+async fn interim_answers_never_get_between_others() {
+    let (site, gateway) = site().await;
+    site.upstream.on("/", with_hints());
+    let mut connection = gateway.connect().await;
+    let many = "GET /other HTTP/1.1\r\nHost: a\r\n\r\n".repeat(20);
+    connection.send(many).await.expect("it listens");
+    for _ in 0..20 {
+        let answer = client::answer(&mut connection, "GET").await.expect("an answer");
+        assert_eq!((answer.status, answer.text().as_str()), (200, "done"), "{answer:?}");
+    }
+    let mut old = gateway.connect().await;
+    old.send("GET /other HTTP/1.0\r\nHost: a\r\n\r\n").await.expect("it listens");
+    let answer = client::answer(&mut old, "GET").await.expect("an answer");
+    assert_eq!((answer.status, answer.interim.len()), (200, 0), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
