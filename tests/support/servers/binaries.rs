@@ -19,6 +19,8 @@ pub enum Kind {
     Faketime,
     /// The browser and the program that drives it.
     Chromium,
+    /// Other people's HTTP clients: curl and h2load.
+    Clients,
 }
 
 /// Whether servers of this kind can be started on this machine.
@@ -50,6 +52,7 @@ pub fn program(kind: Kind) -> Option<PathBuf> {
         Kind::Prometheus => in_path("prometheus"),
         Kind::Faketime => in_path("faketime"),
         Kind::Chromium => in_path("chromium").and_then(|_| in_path("chromedriver")),
+        Kind::Clients => in_path("curl").and_then(|_| in_path("h2load")),
         Kind::Postgres => postgres_programs().and_then(|folder| existing(folder.join("postgres"))),
     }
 }

@@ -1,5 +1,6 @@
 //! The gateway as a proxy: what passes, what ends at it, and what never becomes two requests.
 
+mod clients;
 mod early_answers;
 mod hops;
 mod http2;
