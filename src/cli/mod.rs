@@ -38,7 +38,10 @@ enum Command {
 
 pub fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
-    crate::telemetry::logs::start();
+    // The gateway's own depend on its configuration.
+    if !matches!(command, Command::Serve(_)) {
+        crate::telemetry::logs::start();
+    }
     match command {
         Command::Demo(options) => finish(async { succeed(demo::run(&options).await) }),
         Command::Serve(flags) => finish(serve::run(&flags)),

@@ -6,11 +6,23 @@ use super::{check, fail};
 use crate::app::App;
 use crate::config::{Config, Flags};
 use crate::lifecycle::{self, Signals};
+use crate::telemetry::{logs, traces};
 
 pub async fn run(flags: &Flags) -> ExitCode {
     let config = match Config::load(flags) {
         Ok(config) => config,
         Err(mistakes) => return check::complain(&mistakes),
+    };
+    // Until the end, so that what is left is sent.
+    let _collecting = match &config.traces.endpoint {
+        None => {
+            logs::start();
+            None
+        }
+        Some(url) => match traces::start(url.expose(), config.traces.sample_percent) {
+            Ok(collecting) => Some(collecting),
+            Err(why) => return fail(&why),
+        },
     };
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,

@@ -1,6 +1,9 @@
-//! What is written to stderr about each request.
+//! What is told about each request: lines on stderr, and spans to whoever collects traces.
 
+use super::mistakes::Wrong;
 use super::reader::Reader;
+use super::secret::SecretUrl;
+use super::sections::scheme_of;
 use super::setting::words;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,6 +11,14 @@ pub struct Logs {
     pub access: AccessLog,
     pub format: LogFormat,
     pub keys: LoggedKeys,
+}
+
+/// OpenTelemetry, over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traces {
+    pub endpoint: Option<SecretUrl>,
+    /// Of the traces that begin here.
+    pub sample_percent: u32,
 }
 
 /// Which requests get a line; each includes those before it.
@@ -53,5 +64,25 @@ impl Logs {
         };
         section.done(&[]);
         logs
+    }
+}
+
+impl Traces {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let mut section = reader.section("traces");
+        let collected = |url: &Option<SecretUrl>| match url {
+            None => Ok(()),
+            Some(_) if !cfg!(feature = "otel") => {
+                let what = "this build collects no traces";
+                Err(Wrong::new(what).hint("build it with --features otel, or leave it out"))
+            }
+            Some(url) => scheme_of(url, &["http", "https"], "http:// or https://"),
+        };
+        let traces = Self {
+            endpoint: section.get_if("endpoint", None, collected),
+            sample_percent: section.within("sample_percent", 100, (0, 100)),
+        };
+        section.done(&[]);
+        traces
     }
 }

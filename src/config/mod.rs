@@ -37,7 +37,7 @@ pub use admin::Admin;
 pub use effective::Effective;
 pub use environment::Environment;
 pub use flags::Flags;
-pub use logs::{AccessLog, LogFormat, LoggedKeys, Logs};
+pub use logs::{AccessLog, LogFormat, LoggedKeys, Logs, Traces};
 pub use mistakes::{Mistake, Mistakes, Origin};
 pub use reload::Reload;
 pub use route::{KeyFrom, Mode, Need, Per, RateLimit, Route, TenantFrom};
@@ -62,6 +62,7 @@ pub struct Config {
     pub reconciler: Reconciler,
     pub janitor: Janitor,
     pub logs: Logs,
+    pub traces: Traces,
     pub decision: Decision,
     /// At least one.
     pub routes: Vec<Arc<Route>>,
@@ -88,6 +89,7 @@ const TABLES: &[&str] = &[
     "reconciler",
     "janitor",
     "logs",
+    "traces",
     "decision",
     "defaults",
     "routes",
@@ -158,6 +160,7 @@ impl Config {
         let reconciler = Reconciler::read(reader);
         let janitor = Janitor::read(reader);
         let logs = Logs::read(reader);
+        let traces = Traces::read(reader);
         let decision = Decision::read(reader);
         let routes = route::read_all(reader, &upstream);
         let effective = std::mem::take(&mut reader.effective);
@@ -175,6 +178,7 @@ impl Config {
             reconciler,
             janitor,
             logs,
+            traces,
             decision,
             routes,
             effective,

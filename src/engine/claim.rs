@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::Shared;
 use super::flights::Flight;
@@ -15,6 +16,7 @@ use crate::clock;
 use crate::idempotency::{Ending, Snapshot};
 use crate::store::StoreError;
 use crate::store::tiered::Admitted;
+use crate::telemetry::traces::step;
 
 #[must_use = "a claim that is dropped leaves its record UNKNOWN"]
 pub struct Claim {
@@ -117,7 +119,8 @@ impl Claim {
             return Settled::Fenced;
         };
         let (stored, answer) = oneshot::channel();
-        open.shared.runtime.clone().spawn(open.settling(ending).run(stored));
+        let runtime = open.shared.runtime.clone();
+        runtime.spawn(open.settling(ending).run(stored).instrument(step!("store")));
         answer.await.unwrap_or(Settled::NotStored)
     }
 }

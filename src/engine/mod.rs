@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::broadcast;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 
 pub use claim::{Claim, StillOurs};
 pub use detached::{Extended, Finish, Finished, Proof};
@@ -174,7 +175,7 @@ impl Engine {
         look: Look,
     ) -> Result<Option<Acquired>, StoreError> {
         let (shared, request) = (self.shared.clone(), request.clone());
-        let task = self.shared.runtime.spawn(async move {
+        let look = async move {
             let epoch = shared.answers.epoch();
             let Request { identity, asked, policy } = &request;
             let step = shared.tiers.step(identity, asked, policy, look).await;
@@ -190,7 +191,8 @@ impl Engine {
                 Step::Refuse(refusal) => Some(Acquired::Refuse(refusal)),
                 Step::Busy => None,
             })
-        });
+        };
+        let task = self.shared.runtime.spawn(look.in_current_span());
         match task.await {
             Ok(Ok(Some(Acquired::Execute(claim)))) => Ok(Some(Acquired::Execute(claim.hand_out()))),
             Ok(done) => done,

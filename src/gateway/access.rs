@@ -18,6 +18,7 @@ use crate::idempotency::Identity;
 use crate::telemetry::lines::Lines;
 use crate::telemetry::metrics::Outcome;
 use crate::telemetry::trace_context::TraceContext;
+use crate::telemetry::traces;
 
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -194,7 +195,8 @@ pub fn received(headers: &HeaderMap) -> Option<TraceContext> {
 
 /// Puts this hop's own step into the trace, or begins one.
 pub fn step(head: &mut Parts) -> TraceContext {
-    let step = received(&head.headers).map_or_else(TraceContext::fresh, TraceContext::child);
+    let own = || received(&head.headers).map_or_else(TraceContext::fresh, TraceContext::child);
+    let step = traces::current().unwrap_or_else(own);
     if let Ok(value) = HeaderValue::try_from(step.to_string()) {
         head.headers.insert(TRACEPARENT, value);
     }

@@ -10,6 +10,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TE, UPGRADE};
 use http::response::Parts as ResponseParts;
 use http::{Extensions, HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::access;
 use super::forward::{IDEMPOTENCY_ATTEMPT, IDEMPOTENCY_SCOPE, outgoing};
@@ -30,6 +31,7 @@ use crate::http::{Body, IdleLimited};
 use crate::idempotency::{Ending, Key, Refusal};
 use crate::telemetry::metrics::Outcome;
 use crate::telemetry::trace_context::TraceContext;
+use crate::telemetry::traces::step;
 
 pub struct Execution {
     pub front: Front,
@@ -71,7 +73,8 @@ impl Execution {
                 return Reply::rejected(Rejection::StoreUnavailable);
             }
         }
-        let request = match self.request() {
+        let upstream = step!("upstream");
+        let request = match upstream.in_scope(|| self.request()) {
             Ok(request) => request,
             Err(rejection) => {
                 self.claim.release("the request is malformed").await;
@@ -79,7 +82,7 @@ impl Execution {
             }
         };
         let began = clock::now();
-        let received = self.receive(request).await;
+        let received = self.receive(request).instrument(upstream).await;
         let took = began.elapsed();
         self.routed.destination.metrics.upstream(took);
         let (attempt, trace) = (self.claim.attempt(), self.trace);

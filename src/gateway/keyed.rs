@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use hyper::body::Incoming;
+use tracing::Instrument;
 
 use super::execution::Execution;
 use super::identify::{self, KeyInHead};
@@ -20,6 +21,7 @@ use crate::idempotency::decide::Asked;
 use crate::idempotency::{Identity, Policy, Tenant};
 use crate::telemetry::logs::Seldom;
 use crate::telemetry::metrics::Outcome;
+use crate::telemetry::traces::step;
 
 /// A bypass is never silent, and a storm of them is one line a second.
 static BYPASSED: Seldom = Seldom::new();
@@ -44,7 +46,8 @@ impl Front {
             Err(rejection) => return Reply::rejected(rejection),
         };
         let Caller { tenant, key } = caller;
-        let (identity, asked) = match identify::identify(route, &visit.head, &body, key, tenant) {
+        let identify = || identify::identify(route, &visit.head, &body, key, tenant);
+        let (identity, asked) = match step!("identify").in_scope(identify) {
             Ok(Some(identified)) => identified,
             Ok(None) if route.key == Need::Optional => {
                 return Box::pin(self.untouched(&routed.destination, visit, body.into())).await;
@@ -73,7 +76,7 @@ impl Front {
                 let execution =
                     Box::new(Execution { front, routed, claim, visit, body, key, trace: None });
                 // Should the task end without a word, its claim said so: unknown.
-                let run = self.gateway.executions.spawn(execution.run());
+                let run = self.gateway.executions.spawn(execution.run().in_current_span());
                 run.await.unwrap_or_else(|_| Reply::rejected(Rejection::UpstreamBrokeOff))
             }
             Ok(Acquired::Replay(replay)) => {

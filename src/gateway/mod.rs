@@ -30,13 +30,15 @@ use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::clock;
 use crate::config::{Config, Mode, WhenDown};
 use crate::engine::Engine;
 use crate::http::Body;
 use crate::http::server::{Handler, Peer};
-use crate::telemetry::metrics;
+use crate::telemetry::metrics::{self, Outcome};
+use crate::telemetry::traces;
 use access::Access;
 use keyed::admitted;
 use limits::{InFlight, Slot};
@@ -145,7 +147,12 @@ impl Front {
                 Mode::Enforce => match admitted(routed, &visit) {
                     Ok(None) => &routed.destination,
                     Ok(Some(caller)) => {
-                        return Box::pin(self.keyed(routed, visit, body, caller)).await;
+                        let parent = || access::received(&visit.head.headers);
+                        let span = traces::request(&routed.route.path, parent);
+                        let keyed = self.keyed(routed, visit, body, caller);
+                        let reply = Box::pin(keyed.instrument(span.clone())).await;
+                        span.record("outcome", reply.outcome.map(Outcome::as_str));
+                        return reply;
                     }
                     Err(rejection) => {
                         read::discard(&visit.head, &mut body).await;

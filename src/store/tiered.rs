@@ -10,6 +10,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tracing::Instrument;
+
 use crate::clock::{self, Timestamp};
 use crate::idempotency::decide::{Asked, differs};
 use crate::idempotency::record::AfterFailure;
@@ -25,6 +27,7 @@ use crate::store::error::StoreError;
 use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Vacancy, Value};
 use crate::store::observed::observed;
 use crate::telemetry::metrics::{Operation, Tier};
+use crate::telemetry::traces::step;
 
 /// A record may change between being read and being taken; each change is somebody's progress.
 const RACES: usize = 8;
@@ -160,7 +163,7 @@ impl Tiered {
         let ttl = self.settings.lock_ttl.min(policy.lease);
         let reserved = self.fast.as_ref()?.reserve(identity.digest(), lock, ttl);
         // The fast tier is optional: its failures are counted, never passed on.
-        observed(Operation::Reserve, reserved).await.ok()
+        observed(Operation::Reserve, reserved).instrument(step!("fast")).await.ok()
     }
 
     /// Asks the durable tier until it admits somebody: us, or whoever was first.
@@ -178,7 +181,10 @@ impl Tiered {
             claim.origin = policy.origin;
             let fence = claim.fence;
             let since = clock::now();
-            let found = match observed(Operation::Claim, self.durable.claim(claim)).await? {
+            let found = match observed(Operation::Claim, self.durable.claim(claim))
+                .instrument(step!("durable"))
+                .await?
+            {
                 Claimed::New => {
                     let earlier = Earlier::Nothing;
                     let admitted = Admitted { fence, attempt: 1, earlier, since, asked: *asked };

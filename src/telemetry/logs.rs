@@ -1,8 +1,15 @@
 //! Log lines on stderr, coloured only on a terminal.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::clock;
 
@@ -34,11 +41,18 @@ impl Default for Seldom {
 }
 
 pub fn start() {
-    let lines = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_max_level(tracing::Level::WARN)
-        .with_target(false);
     // Somebody who embeds this may have set up logs before.
-    let _ = lines.try_init();
+    let _ = tracing_subscriber::registry().with(lines()).try_init();
+}
+
+/// What is written to stderr of all that is said.
+pub(super) fn lines<S>() -> impl Layer<S>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false)
+        .with_filter(LevelFilter::WARN)
 }

@@ -6,3 +6,4 @@ pub mod metrics;
 pub mod prometheus;
 pub mod totals;
 pub mod trace_context;
+pub mod traces;

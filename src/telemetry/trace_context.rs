@@ -43,6 +43,15 @@ impl TraceContext {
         Self { span: fresh_span(), flags: self.flags & 3, ..self }
     }
 
+    pub fn of(trace: u128, span: u64, flags: u8) -> Self {
+        Self { trace, span, flags }
+    }
+
+    /// The trace, the step that is the parent, and the flags.
+    pub fn parts(self) -> (u128, u64, u8) {
+        (self.trace, self.span, self.flags)
+    }
+
     pub fn trace_id(self) -> impl fmt::Display {
         fmt::from_fn(move |f| write!(f, "{:032x}", self.trace))
     }

@@ -6,3 +6,5 @@ mod files;
 mod names;
 mod prometheus;
 mod queries;
+#[cfg(feature = "otel")]
+mod traces;
