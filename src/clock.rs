@@ -88,6 +88,7 @@ impl Add<Duration> for Timestamp {
 }
 
 /// What this machine's own clock says: for log lines, never for a decision.
+#[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn wall() -> Timestamp {
     let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Timestamp(millis(since_1970.unwrap_or_default()))
