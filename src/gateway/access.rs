@@ -86,12 +86,8 @@ impl Access {
     }
 
     /// None: there will be no line in any case.
-    pub fn see(&self, head: &http::Request<impl Sized>, peer: Peer, routed: bool) -> Option<Seen> {
-        // Most of what no route is about is only ever logged where everything is.
-        if self.which == AccessLog::Off || (!routed && self.which == AccessLog::Keyed) {
-            return None;
-        }
-        Some(Seen {
+    pub fn see(&self, head: &http::Request<impl Sized>, peer: Peer) -> Option<Seen> {
+        (self.which != AccessLog::Off).then(|| Seen {
             method: head.method().clone(),
             uri: head.uri().clone(),
             client: peer.address.ip().to_canonical(),

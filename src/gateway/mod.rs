@@ -173,7 +173,7 @@ impl Handler for Front {
         let began = clock::now();
         let rules = self.gateway.rules.load_full();
         let routed = rules.table.find(request.method(), request.uri().path());
-        let seen = self.gateway.access.see(&request, peer, routed.is_some());
+        let seen = self.gateway.access.see(&request, peer);
         let reply = self.reply(&rules, routed, request, peer).await;
         let took = began.elapsed();
         if let Some(outcome) = reply.outcome {

@@ -45,7 +45,7 @@ impl From<BodyFault> for Rejection {
         match fault {
             BodyFault::Malformed => Self::BadRequest(
                 "The request's body cannot be told apart from what follows: its chunks are not \
-                 valid. Nothing was executed.",
+                 valid.",
             ),
             BodyFault::BrokeOff => Self::BodyBrokeOff,
         }

@@ -19,7 +19,7 @@ use super::rules::Destination;
 use super::tunnel;
 use super::upstream::{Answer, SendError};
 use super::{Front, Visit};
-use crate::http::{Body, headers};
+use crate::http::{Body, BodyFault, headers};
 use crate::telemetry::metrics::Outcome;
 
 impl Front {
@@ -86,7 +86,10 @@ impl From<SendError> for Rejection {
             SendError::Busy => Self::UpstreamBusy,
             SendError::Unreachable(_) => Self::UpstreamUnreachable,
             SendError::BrokeOff(_) => Self::UpstreamBrokeOff,
-            SendError::Body(fault) => fault.into(),
+            SendError::Body(BodyFault::Malformed) => BodyFault::Malformed.into(),
+            SendError::Body(BodyFault::BrokeOff) => Self::BadRequest(
+                "The request's body stopped before its end; a part of it had been passed on.",
+            ),
         }
     }
 }

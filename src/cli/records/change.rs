@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 use super::admin::{Admin, Reply};
 use super::confirm::{self, Consent};
-use super::record::{Kind, Record};
+use super::record::Record;
 use super::show::{self, in_words};
 use super::text::escaped;
 use super::{Named, Place, Trouble};
+use crate::engine::inspect::Kind;
 
 #[derive(Args)]
 pub struct Resolve {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::text::{escaped, shortened, span};
 use crate::clock::Timestamp;
+use crate::engine::inspect::Kind;
 
 /// How much of an error a line of a list shows.
 const ERROR_LENGTH: usize = 60;
@@ -33,15 +34,6 @@ pub struct Record {
     pub audit: Vec<AuditLine>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Kind {
-    Processing,
-    Succeeded,
-    Failed,
-    Unknown,
-}
-
 /// What a failed record does to retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -67,17 +59,6 @@ pub struct AuditLine {
     pub actor: String,
     pub action: String,
     pub note: String,
-}
-
-impl Kind {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Processing => "PROCESSING",
-            Self::Succeeded => "SUCCEEDED",
-            Self::Failed => "FAILED",
-            Self::Unknown => "UNKNOWN",
-        }
-    }
 }
 
 impl AuditLine {

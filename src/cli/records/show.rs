@@ -9,10 +9,11 @@ use http::Method;
 use serde::Deserialize;
 
 use super::admin::{Admin, Refusal, Reply};
-use super::record::{Kind, Record, Response, Retries};
+use super::record::{Record, Response, Retries};
 use super::text::{columns, escaped, quoted, shortened, span};
 use super::{Named, Place, Trouble};
 use crate::clock::Timestamp;
+use crate::engine::inspect::Kind;
 
 const BODY_LENGTH: usize = 2000;
 

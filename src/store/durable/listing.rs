@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use uuid::Uuid;
 
 use super::sizes::lasting;
@@ -32,7 +33,8 @@ pub struct Listing {
 }
 
 /// A state without its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Kind {
     Processing,
     Succeeded,

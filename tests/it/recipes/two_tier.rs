@@ -317,6 +317,17 @@ async fn rush() -> Option<Rush> {
     Some(Rush { redis, mysql, upstream, gateways, warm_up })
 }
 
+/// A payment that the upstream has got and holds: its key, and the call that waits for it.
+async fn running(upstream: &Upstream, gateway: &Gateway, warm_up: usize) -> (String, Call) {
+    upstream.on("/payments", Reply::new(201).held());
+    let key = fresh_key();
+    let call = tokio::spawn(gateway.posting("/payments/a", &key, BODY).send());
+    upstream.begun(warm_up + 1).await;
+    (key, call)
+}
+
+type Call = tokio::task::JoinHandle<Answer>;
+
 /// MySQL is out of reach for the second gateway, and it does not need it.
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_turns_duplicates_away_before_they_reach_mysql() {
@@ -325,10 +336,7 @@ async fn redis_turns_duplicates_away_before_they_reach_mysql() {
     else {
         return;
     };
-    upstream.on("/payments", Reply::new(201).held());
-    let key = fresh_key();
-    let call = tokio::spawn(one.posting("/payments/a", &key, BODY).send());
-    upstream.begun(warm_up + 1).await;
+    let (key, call) = running(&upstream, &one, warm_up).await;
     mysql.blackhole();
     let duplicates = (0..50).map(|_| other.posting("/payments/a", &key, BODY).send());
     let told: Vec<Answer> = futures_util::future::join_all(duplicates).await;
@@ -350,10 +358,7 @@ async fn mysql_decides_when_redis_has_forgotten() {
     else {
         return;
     };
-    upstream.on("/payments", Reply::new(201).held());
-    let key = fresh_key();
-    let call = tokio::spawn(one.posting("/payments/a", &key, BODY).send());
-    upstream.begun(warm_up + 1).await;
+    let (key, call) = running(&upstream, &one, warm_up).await;
     redis.flush();
     for gateway in [&other, &one] {
         let told = gateway.post("/payments/a", &key, BODY).await;
