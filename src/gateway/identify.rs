@@ -11,10 +11,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::rejection::Rejection;
 use crate::config::{KeyFrom, Route, TenantFrom};
-use crate::idempotency::canonical_json::text_at;
+use crate::idempotency::canonical_json::{CanonicalError, TextAt, text_at};
 use crate::idempotency::decide::Asked;
 use crate::idempotency::fingerprint::RequestParts;
-use crate::idempotency::key::KeyRules;
+use crate::idempotency::key::{KeyError, KeyRules};
 use crate::idempotency::{Credential, Identity, Key, Tenant};
 
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -77,9 +77,12 @@ pub fn identify(
         (KeyInHead::Present(key), _) => key,
         (KeyInHead::Absent, _) => return Ok(None),
         (KeyInHead::InBody, KeyFrom::Body(pointer)) => match text_at(body, pointer) {
-            Ok(Some(text)) => key_in_body(&text, &route.key_rules)?,
+            Ok(TextAt::Text(text)) => key_in_body(&text, &route.key_rules)?,
+            // Whoever sent it believes to be protected.
+            Ok(TextAt::NoText) => return Err(Rejection::KeyInvalid(KeyError::NotText)),
             // A body that is no JSON has no key in it.
-            Ok(None) | Err(_) => return Ok(None),
+            Ok(TextAt::Absent) | Err(CanonicalError::Syntax(_)) => return Ok(None),
+            Err(error) => return Err(Rejection::BodyInvalid(error.to_string())),
         },
         (KeyInHead::InBody, _) => match &fingerprint {
             Ok(fingerprint) => Key::from_fingerprint(fingerprint),

@@ -51,6 +51,16 @@ pub struct Selection {
     pub ignore: Vec<Pointer>,
 }
 
+/// What stands at a place where a text is looked for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TextAt {
+    /// Nothing, or `null`.
+    Absent,
+    Text(String),
+    /// Something that is no text and has no one spelling that would do for it.
+    NoText,
+}
+
 /// The canonical form of the selected parts of `body`.
 pub fn canonicalize(body: &[u8], selection: &Selection) -> Result<Vec<u8>, CanonicalError> {
     let mut document = parse(body)?;
@@ -67,12 +77,23 @@ pub fn canonicalize(body: &[u8], selection: &Selection) -> Result<Vec<u8>, Canon
     Ok(out)
 }
 
-/// The string at `pointer`; nothing when the place is absent or holds no string. As strict as
-/// [`canonicalize`], because a key read from a repeated member is not the key the upstream reads.
-pub fn text_at(body: &[u8], pointer: &Pointer) -> Result<Option<String>, CanonicalError> {
-    Ok(match parse(body)?.find(pointer) {
-        Some(Value::Text(text)) => Some(std::mem::take(text).into_owned()),
-        _ => None,
+/// The string at `pointer`, or the digits of a whole number that every reader reads as the same
+/// one. A repeated member is an error as in [`canonicalize`]: a key read from one of two is not the
+/// key the upstream reads. Numbers elsewhere in the body are not looked at.
+pub fn text_at(body: &[u8], pointer: &Pointer) -> Result<TextAt, CanonicalError> {
+    let mut document: Value<'_> = serde_json::from_slice(body)?;
+    document.sort_members()?;
+    Ok(match document.find(pointer) {
+        None | Some(Value::Null) => TextAt::Absent,
+        Some(Value::Text(text)) => TextAt::Text(std::mem::take(text).into_owned()),
+        Some(Value::Integer(integer)) if is_exact_integer(*integer) => {
+            TextAt::Text(integer.to_string())
+        }
+        // `7.0` is `7` in the canonical form, too.
+        Some(Value::Number(number)) if number.fract() == 0.0 && is_exact_double(*number) => {
+            TextAt::Text((*number as i64).to_string())
+        }
+        Some(_) => TextAt::NoText,
     })
 }
 
@@ -115,12 +136,20 @@ fn after_string(quoted: &[u8]) -> &[u8] {
 fn is_exact(literal: &[u8]) -> bool {
     let text = str::from_utf8(literal).unwrap_or_default();
     if literal.iter().any(|b| matches!(b, b'.' | b'e' | b'E')) {
-        // 2^53 itself is refused here: 9007199254740993.0 rounds to it.
         return text.parse().is_ok_and(|number: f64| {
-            number.abs() < LAST_EXACT_INTEGER as f64 || number.abs() >= FIRST_WITH_EXPONENT
+            is_exact_double(number) || number.abs() >= FIRST_WITH_EXPONENT
         });
     }
-    text.parse().is_ok_and(|integer: i64| integer.unsigned_abs() <= LAST_EXACT_INTEGER)
+    text.parse().is_ok_and(is_exact_integer)
+}
+
+fn is_exact_integer(integer: i64) -> bool {
+    integer.unsigned_abs() <= LAST_EXACT_INTEGER
+}
+
+/// Of a number with a point or an exponent. 2^53 itself is not: 9007199254740993.0 rounds to it.
+fn is_exact_double(number: f64) -> bool {
+    number.abs() < LAST_EXACT_INTEGER as f64
 }
 
 fn write_fields(

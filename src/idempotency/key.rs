@@ -66,6 +66,9 @@ pub enum KeyError {
     Malformed,
     #[error("the idempotency key does not match this route's key_pattern")]
     PatternMismatch,
+    /// Where a key is read from JSON.
+    #[error("the idempotency key is neither a string nor a whole number up to 2^53; send a string")]
+    NotText,
 }
 
 /// Why a configuration describes no rules for keys.

@@ -293,11 +293,32 @@ fn a_value_cannot_move_from_one_field_to_another() {
 }
 
 #[test]
-fn text_at_finds_strings_only_and_refuses_what_is_ambiguous() {
+fn text_at_finds_strings_and_exact_integers_and_refuses_what_is_ambiguous() {
     let at = |text: &str, body: &str| text_at(body.as_bytes(), &Pointer::parse(text).unwrap());
-    assert_eq!(at("/a/0", r#"{"a":["k\n1"]}"#).unwrap().as_deref(), Some("k\n1"));
-    assert_eq!(at("/a", r#"{"a":1}"#).unwrap(), None);
-    assert_eq!(at("/b", r#"{"a":1}"#).unwrap(), None);
+    let text = |text: &str| TextAt::Text(text.to_owned());
+    assert_eq!(at("/a/0", r#"{"a":["k\n1"]}"#).unwrap(), text("k\n1"));
+    for (body, found) in [
+        (r#"{"a":1}"#, text("1")),
+        (r#"{"a":-42,"b":1e17}"#, text("-42")),
+        (r#"{"a":-0}"#, text("0")),
+        (r#"{"a":1e3}"#, text("1000")),
+        (r#"{"a":7.0}"#, text("7")),
+        (r#"{"a":9007199254740992}"#, text("9007199254740992")),
+        (r#"{"a":-9007199254740992}"#, text("-9007199254740992")),
+        (r#"{"b":1}"#, TextAt::Absent),
+        (r#"{"a":null}"#, TextAt::Absent),
+        (r#"{"a":9007199254740993}"#, TextAt::NoText),
+        (r#"{"a":9007199254740992.0}"#, TextAt::NoText),
+        (r#"{"a":18446744073709551615}"#, TextAt::NoText),
+        (r#"{"a":99999999999999999999}"#, TextAt::NoText),
+        (r#"{"a":1.5}"#, TextAt::NoText),
+        (r#"{"a":1e21}"#, TextAt::NoText),
+        (r#"{"a":true}"#, TextAt::NoText),
+        (r#"{"a":{}}"#, TextAt::NoText),
+        (r#"{"a":["1"]}"#, TextAt::NoText),
+    ] {
+        assert_eq!(at("/a", body).unwrap(), found, "{body}");
+    }
     assert!(at("/a", r#"{"a":"1","a":"2"}"#).is_err());
 }
 

@@ -15,6 +15,8 @@ use super::pointer::{Pointer, array_index};
 pub(super) enum Value<'a> {
     Null,
     Bool(bool),
+    /// As it was sent, which a double of its size may not be.
+    Integer(i64),
     Number(f64),
     Text(Cow<'a, str>),
     Array(Vec<Value<'a>>),
@@ -71,9 +73,8 @@ impl Value<'_> {
             Value::Null => out.extend_from_slice(b"null"),
             Value::Bool(true) => out.extend_from_slice(b"true"),
             Value::Bool(false) => out.extend_from_slice(b"false"),
-            Value::Number(number) => {
-                out.extend_from_slice(ryu_js::Buffer::new().format(*number).as_bytes());
-            }
+            Value::Integer(integer) => write_double(*integer as f64, out),
+            Value::Number(number) => write_double(*number, out),
             // serde_json escapes exactly what RFC 8785 asks for, in the same way.
             Value::Text(text) => serde_json::to_writer(&mut *out, text)?,
             Value::Array(items) => {
@@ -102,6 +103,10 @@ impl Value<'_> {
     }
 }
 
+fn write_double(number: f64, out: &mut Vec<u8>) {
+    out.extend_from_slice(ryu_js::Buffer::new().format(number).as_bytes());
+}
+
 impl<'de> Deserialize<'de> for Value<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ValueVisitor)
@@ -125,11 +130,11 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     // Integers that do not fit a double are refused by `check_numbers`.
     fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
-        Ok(Value::Number(value as f64))
+        Ok(i64::try_from(value).map_or(Value::Number(value as f64), Value::Integer))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
-        Ok(Value::Number(value as f64))
+        Ok(Value::Integer(value))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {

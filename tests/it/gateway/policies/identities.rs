@@ -10,6 +10,7 @@ use super::super::{
 
 on_both_pairs!(
     a_key_can_stand_in_the_body,
+    a_number_in_the_body_is_a_key_and_nothing_else_passes_for_none,
     the_request_itself_can_be_the_key,
     another_header_can_carry_the_key,
     tenants_of_a_trusted_header_never_meet,
@@ -36,6 +37,33 @@ async fn a_key_can_stand_in_the_body(site: Site) {
     assert_eq!(post("{\"order\":{\"id\":\"\"}}").await.status, 400);
     assert_eq!(post("not json").await.status, 400);
     assert_eq!(site.upstream.count(), 2);
+}
+
+/// Where keys are optional, too: whoever sends something there believes to be protected.
+async fn a_number_in_the_body_is_a_key_and_nothing_else_passes_for_none(site: Site) {
+    let route = payments("key_from = 'body:/id'").replace("'required'", "'optional'");
+    let gateway = site.gateway(&route).await;
+    let post = |body: &str| gateway.ask("POST", "/pay").body(body).send();
+    // Numbers are not unique by themselves, and the servers are shared.
+    let id = u64::from_str_radix(&fresh_key()[..8], 16).expect("hexadecimal digits").to_string();
+    let first = post(&format!("{{\"id\":{id}}}")).await;
+    assert_executed(&first, 201);
+    assert_eq!(site.upstream.last().key(), Some(id.as_str()));
+    assert_replayed(&post(&format!("{{\"id\":{id}}}")).await, &first);
+    let as_text = post(&format!("{{\"id\":\"{id}\"}}")).await;
+    assert_problem(&as_text, 409, "key-reused", Retry::No);
+    for wrong in ["true", "1.5", "{}", "[\"a\"]", "9007199254740993", "1e30"] {
+        let refused = post(&format!("{{\"id\":{wrong}}}")).await;
+        assert_problem(&refused, 400, "key-invalid", Retry::No);
+    }
+    let twice = post("{\"id\":\"a\",\"id\":\"b\"}").await;
+    assert_problem(&twice, 400, "body-invalid", Retry::No);
+    assert_eq!(site.upstream.count(), 1);
+    for none in ["{\"id\":null}", "{}", "not json"] {
+        let untouched = post(none).await;
+        assert_eq!((untouched.status, untouched.header("Idempotency-Status")), (201, None));
+    }
+    assert_eq!(site.upstream.count(), 4);
 }
 
 async fn the_request_itself_can_be_the_key(site: Site) {
