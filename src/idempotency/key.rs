@@ -140,8 +140,9 @@ impl Key {
         Ok(Self(text.into()))
     }
 
-    /// From a header's value: bare, or a structured-field string whose parameters are ignored
-    /// (RFC 9651, 3.1.2). The rules are about what is between the quotes.
+    /// From a header's value: bare, or, where it begins with a quote, a structured-field string
+    /// whose parameters are ignored (RFC 9651, 3.1.2). The rules are about what is between the
+    /// quotes; inside a bare key a quote is a character like others.
     pub fn from_header(raw: &[u8], rules: &KeyRules) -> Result<Self, KeyError> {
         let text = str::from_utf8(raw).map_err(|error| {
             let valid = String::from_utf8_lossy(&raw[..error.valid_up_to()]);
@@ -152,8 +153,6 @@ impl Key {
             let (key, parameters) = split_string(text)?;
             check_parameters(parameters)?;
             Self::new(&key, rules)
-        } else if text.contains('"') {
-            Err(KeyError::Malformed)
         } else {
             Self::new(text, rules)
         }
