@@ -1,9 +1,5 @@
 //! Changing records: settled by hand, or forgotten. Each change leaves a line in the audit trail.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -15,8 +11,7 @@ use super::query::{self, Named};
 use super::view::{self, Answer};
 use super::{Actor, Api, bad_request, no_such_record, store_away};
 use crate::engine::{OperatorError, Resolution};
-use crate::http::headers::is_hop_by_hop;
-use crate::http::{Body, Problem, json};
+use crate::http::{Body, GivenAnswer, Problem, given_answer, json};
 use crate::idempotency::{self, HeaderBlock, Identity, Policy, Snapshot, State};
 
 /// An answer of a few megabytes in base64, with room to spare.
@@ -39,12 +34,12 @@ enum Outcome {
     Retry,
 }
 
-/// The answer that retries are to get.
+/// The answer that retries are to get. What it does not know may be a slip, and nobody could mend
+/// it later.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Given {
-    /// JSON knows no whole numbers: `201.0` is one, too.
-    #[serde(default = "ok")]
+    #[serde(default = "given_answer::ok")]
     status: f64,
     #[serde(default)]
     headers: Value,
@@ -55,10 +50,6 @@ struct Given {
     _body_stored: Option<IgnoredAny>,
     #[serde(rename = "body_bytes")]
     _body_bytes: Option<IgnoredAny>,
-}
-
-const fn ok() -> f64 {
-    200.0
 }
 
 /// `POST /api/record/resolve`.
@@ -150,78 +141,10 @@ fn policy(api: &Api, identity: &Identity) -> Policy {
 
 /// Without a response it is done and retries learn that its answer is not stored.
 fn snapshot(given: Option<Given>) -> Result<Snapshot, Problem> {
-    let Some(given) = given else {
+    let Some(Given { status, headers, body, body_base64, .. }) = given else {
         let headers = HeaderBlock::default();
         return Ok(Snapshot { status: 200, headers, body: idempotency::Body::TooLong });
     };
-    if !(200.0..=599.0).contains(&given.status) || given.status.fract() != 0.0 {
-        return Err(bad_request("response.status is 200 to 599."));
-    }
-    let mut headers = headers(&given.headers)?;
-    let body = match (given.body, given.body_base64) {
-        (Some(_), Some(_)) => {
-            return Err(bad_request("response has body and body_base64; leave one of them out."));
-        }
-        (None, None) => Bytes::new(),
-        (Some(Value::String(text)), None) => text.into(),
-        (Some(value), None) => {
-            if !headers.iter().any(|(name, _)| *name == CONTENT_TYPE) {
-                headers.push((CONTENT_TYPE, HeaderValue::from_static("application/json")));
-            }
-            value.to_string().into()
-        }
-        (None, Some(text)) => STANDARD
-            .decode(text)
-            .map_err(|_| bad_request("response.body_base64 is not base64 with its padding."))?
-            .into(),
-    };
-    let pairs = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    let headers = HeaderBlock::from_pairs(pairs);
-    let status = given.status as u16;
-    Ok(Snapshot { status, headers, body: idempotency::Body::Stored(body) })
-}
-
-/// Pairs of name and value, or an object of values or lists of them. What is about a connection or
-/// the length of a body is left out: it is worked out anew for every replay.
-fn headers(given: &Value) -> Result<Vec<(HeaderName, HeaderValue)>, Problem> {
-    let wrong = || bad_request("response.headers is an object, or a list of [name, value] pairs.");
-    let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(wrong);
-    let mut pairs = Vec::new();
-    match given {
-        Value::Null => {}
-        Value::Object(object) => {
-            for (name, value) in object {
-                match value {
-                    Value::Array(values) => {
-                        for value in values {
-                            pairs.push((name.clone(), text(value)?));
-                        }
-                    }
-                    value => pairs.push((name.clone(), text(value)?)),
-                }
-            }
-        }
-        Value::Array(list) => {
-            for pair in list {
-                match pair.as_array().map(Vec::as_slice) {
-                    Some([name, value]) => pairs.push((text(name)?, text(value)?)),
-                    _ => return Err(wrong()),
-                }
-            }
-        }
-        _ => return Err(wrong()),
-    }
-    let mut headers = Vec::new();
-    for (name, value) in pairs {
-        let name: HeaderName = name
-            .parse()
-            .map_err(|_| bad_request("response.headers has a name that is no header's."))?;
-        let value = value
-            .parse()
-            .map_err(|_| bad_request(format!("response.headers: {name} has a malformed value.")))?;
-        if !is_hop_by_hop(&name) && name != CONTENT_LENGTH {
-            headers.push((name, value));
-        }
-    }
-    Ok(headers)
+    let given = GivenAnswer { status, headers, body, body_base64 };
+    given.snapshot().map_err(|why| bad_request(format!("response.{why}.")))
 }

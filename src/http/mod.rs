@@ -3,6 +3,7 @@
 pub mod body;
 pub mod body_fault;
 pub mod client;
+pub mod given_answer;
 pub mod headers;
 pub mod idle_limited;
 pub mod incoming;
@@ -12,5 +13,6 @@ pub mod server;
 
 pub use body::{Body, BoxError};
 pub use body_fault::BodyFault;
+pub use given_answer::GivenAnswer;
 pub use idle_limited::{BodyIdle, IdleLimited};
 pub use problem::Problem;

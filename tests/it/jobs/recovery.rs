@@ -27,7 +27,7 @@ async fn status_of(gateway: &Gateway, key: &str) -> String {
 async fn settled_through_the_probe(database: Database) {
     let Some(site) = Site::on(database) else { return };
     let (upstream, key) = (Upstream::start().await, fresh_key());
-    let said = r#"{"outcome":"succeeded","response":{"status":201,"headers":{"X-Charge":"7"},"body":"paid"}}"#;
+    let said = r#"{"outcome":"succeeded","response":{"status":201,"headers":{"X-Charge":"7"},"body":{"id":7}}}"#;
     upstream.on("/outcome", Reply::new(200).header("Content-Type", "application/json").body(said));
     killed_in_mid_call(&site, &upstream, &key).await;
     let toml = format!("{QUICK}probe_url = '{}/outcome'\n{}", upstream.url(), payments("1s"));
@@ -36,8 +36,9 @@ async fn settled_through_the_probe(database: Database) {
     eventually("it is settled", SOON, async || status_of(&second, &key).await == "replayed").await;
     for gateway in [&second, &third] {
         let answer = gateway.post("/pay/1", &key, "{}").await;
-        assert_eq!((answer.status, answer.text().as_str()), (201, "paid"), "{answer:?}");
+        assert_eq!((answer.status, answer.text().as_str()), (201, r#"{"id":7}"#), "{answer:?}");
         assert_eq!(answer.header("X-Charge"), Some("7"));
+        assert_eq!(answer.header("Content-Type"), Some("application/json"));
     }
     let questions: Vec<_> =
         upstream.executions().into_iter().filter(|e| e.target == "/outcome").collect();
