@@ -42,8 +42,11 @@ pub enum Found {
     Entry(&'static Entry),
     /// A part of the console: for every browser, and no part of the API.
     File(&'static File),
-    /// The path is known, the method is not; these are.
-    OtherMethods(String),
+    /// The path is known, the method is not.
+    OtherMethods {
+        allowed: String,
+        asks: Asks,
+    },
     Nothing,
 }
 
@@ -75,12 +78,17 @@ pub fn find(method: &Method, path: &str) -> Found {
         Some(entry) => Found::Entry(entry),
         None if here().next().is_none() => match console::find(path) {
             Some(file) if method == Method::GET => Found::File(file),
-            Some(_) => Found::OtherMethods(Method::GET.to_string()),
+            Some(_) => {
+                Found::OtherMethods { allowed: Method::GET.to_string(), asks: Asks::Nothing }
+            }
             None => Found::Nothing,
         },
         None => {
             let methods: Vec<_> = here().map(|entry| entry.method.as_str()).collect();
-            Found::OtherMethods(methods.join(", "))
+            // What is there is no secret to whoever may look.
+            let open = here().all(|entry| entry.asks == Asks::Nothing);
+            let asks = if open { Asks::Nothing } else { Asks::ToRead };
+            Found::OtherMethods { allowed: methods.join(", "), asks }
         }
     }
 }

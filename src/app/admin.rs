@@ -54,14 +54,16 @@ impl Handler {
 impl server::Handler for Handler {
     async fn handle(&self, request: Request<Incoming>, _: Peer) -> Response<Body> {
         let shared = &self.0;
-        let entry = match routes::find(request.method(), request.uri().path()) {
-            Found::Entry(entry) => entry,
-            Found::File(file) => return file.answer(request.headers()),
-            Found::OtherMethods(allowed) => return other_method(&allowed),
-            Found::Nothing => return not_found(),
+        let found = routes::find(request.method(), request.uri().path());
+        let asks = match &found {
+            Found::Entry(entry) => entry.asks,
+            Found::File(_) => Asks::Nothing,
+            Found::OtherMethods { asks, .. } => *asks,
+            // Nor does a stranger learn what there is not.
+            Found::Nothing => Asks::ToRead,
         };
         let (head, body) = request.into_parts();
-        let actor = match entry.asks {
+        let actor = match asks {
             Asks::Nothing => Actor::Local,
             asks => match shared.access.check(&head, asks) {
                 Ok(actor) => actor,
@@ -69,6 +71,12 @@ impl server::Handler for Handler {
             },
         };
         let request = Request::from_parts(head, body);
+        let entry = match found {
+            Found::Entry(entry) => entry,
+            Found::File(file) => return file.answer(request.headers()),
+            Found::OtherMethods { allowed, .. } => return other_method(&allowed),
+            Found::Nothing => return not_found(),
+        };
         let query = request.uri().query().unwrap_or_default();
         match entry.endpoint {
             Endpoint::Livez => decision::state(true, "alive", ""),

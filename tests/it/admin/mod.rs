@@ -212,6 +212,20 @@ async fn each_token_may_do_what_it_is_for(site: Site) {
     for path in ["/health", "/livez", "/readyz", "/metrics"] {
         assert_eq!(ask(&gateway, "GET", path).send().await.status, 200, "{path}");
     }
+    for (method, path) in [("POST", "/health"), ("DELETE", "/metrics"), ("POST", "/")] {
+        assert_eq!(ask(&gateway, method, path).send().await.status, 405, "{method} {path}");
+    }
+    for (method, path, status) in [
+        ("GET", "/nothing", 404),
+        ("POST", "/api/nothing", 404),
+        ("PUT", "/api/records", 405),
+        ("GET", "/acquire", 405),
+    ] {
+        let none = ask(&gateway, method, path).send().await;
+        assert_refused(&none, 401, "token-missing");
+        let look = ask(&gateway, method, path).header("Authorization", "Bearer look").send().await;
+        assert_eq!(look.status, status, "{method} {path}");
+    }
     for path in ["/api/overview", "/api/records", "/openapi.json"] {
         let none = ask(&gateway, "GET", path).send().await;
         assert_refused(&none, 401, "token-missing");
