@@ -2,9 +2,10 @@
 //!
 //! ## Why a loopback address is not enough
 //! A page in a browser on this machine reaches it, too. So no request of another site is served
-//! (`Origin`, `Sec-Fetch-Site`), a change cannot be asked for by a plain form (`Content-Type`), and
-//! without a token the listener answers only to names of this machine: a site that points its own
-//! name at 127.0.0.1 (DNS rebinding) is of the same origin, but its name gives it away.
+//! (`Origin`, `Sec-Fetch-Site`), no browser can ask for a change by a plain form (`Content-Type`),
+//! and without a token the listener answers only to names of this machine: a site that points its
+//! own name at 127.0.0.1 (DNS rebinding) is of the same origin, but its name gives it away. What is
+//! no browser, and says nothing of where it comes from, need not say either that it sends JSON.
 
 use std::net::IpAddr;
 
@@ -84,7 +85,7 @@ impl Access {
             if !actor.may_change() {
                 return Err(Denied::ReadOnly);
             }
-            if request.method == Method::POST && !is_json(request) {
+            if request.method == Method::POST && is_from_browser(request) && !is_json(request) {
                 return Err(Denied::NotJson);
             }
         }
@@ -132,6 +133,11 @@ fn is_same_site(request: &Parts, host: Option<&str>) -> bool {
             let name = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
             name.is_some() && name == host
         })
+}
+
+/// They send one of these with each POST, and no page can keep them from it.
+fn is_from_browser(request: &Parts) -> bool {
+    [ORIGIN, SEC_FETCH_SITE].iter().any(|name| request.headers.contains_key(name))
 }
 
 fn is_this_machine(host: &str) -> bool {
@@ -272,13 +278,29 @@ mod tests {
     }
 
     #[test]
-    fn a_form_cannot_ask_for_a_change() {
+    fn a_form_in_a_browser_cannot_ask_for_a_change() {
         let access = access(None, None);
+        let check = |headers: &[_]| access.check(&parts("POST", headers), Asks::ToChange);
         let form = ("content-type", "application/x-www-form-urlencoded");
-        for headers in [&[LOCAL, form][..], &[LOCAL]] {
-            let asked = access.check(&parts("POST", headers), Asks::ToChange);
-            assert_eq!(asked, Err(Denied::NotJson));
+        let own = ("origin", "http://127.0.0.1:8081");
+        for from in [own, ("sec-fetch-site", "same-origin"), ("sec-fetch-site", "none")] {
+            for headers in [&[LOCAL, from, form][..], &[LOCAL, from]] {
+                assert_eq!(check(headers), Err(Denied::NotJson), "{headers:?}");
+            }
+            assert!(check(&[LOCAL, from, JSON]).is_ok(), "{from:?}");
         }
-        assert!(access.check(&parts("POST", &[LOCAL, JSON]), Asks::ToChange).is_ok());
+        for from in [("origin", "http://evil.example"), ("origin", "null")] {
+            assert_eq!(check(&[LOCAL, from, form]), Err(Denied::OtherSite), "{from:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_browser_need_not_name_its_content_type() {
+        let access = access(None, None);
+        let check = |headers: &[_]| access.check(&parts("POST", headers), Asks::ToChange);
+        let form = ("content-type", "application/x-www-form-urlencoded");
+        for headers in [&[LOCAL][..], &[LOCAL, form], &[LOCAL, JSON]] {
+            assert!(check(headers).is_ok(), "{headers:?}");
+        }
     }
 }

@@ -30,7 +30,7 @@ async fn end(
     let identity = input.identity()?;
     let status = input.required("final_status")?;
     let proof = Proof { token: input.token()?, attempt: input.attempt_count()? };
-    let (error, base) = (input.error_message()?, input.base_retry()?);
+    let (error, base) = (input.error_message(), input.base_retry()?);
     let result_ref = input.result_ref()?;
     if !matches!(status, "DONE" | "FAILED" | "CONFLICT") {
         return Err(invalid("final_status is DONE, FAILED or CONFLICT."));

@@ -1,8 +1,8 @@
 //! What a request of the decision API may say, checked member by member.
 //!
 //! Members that are not known are left alone, so that a workflow may send its whole context. Known
-//! ones are held to their type, length and range. Whole numbers may come as text: that is how
-//! workflow engines fill in templates.
+//! ones are held to their type, length and range. Whole numbers may come as text, and nothing as an
+//! empty one: that is how workflow engines fill in templates.
 
 use std::time::Duration;
 
@@ -71,8 +71,13 @@ impl Input {
         self.token()?.ok_or_else(|| invalid("token is missing: acquire gave it out."))
     }
 
-    pub fn error_message(&self) -> Result<String, Problem> {
-        Ok(self.text("error_message")?.unwrap_or_default().to_owned())
+    /// Errors come as objects as often as not: whatever it is, it is worth keeping.
+    pub fn error_message(&self) -> String {
+        match self.0.get("error_message") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
     }
 
     pub fn result(&self) -> Option<&Value> {
@@ -114,6 +119,7 @@ impl Input {
     fn number(&self, name: &str, (min, max): (u64, u64)) -> Result<Option<u64>, Problem> {
         let number = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) if text.is_empty() => return Ok(None),
             Some(Value::Number(number)) => number.as_u64().or_else(|| whole(number.as_f64()?)),
             Some(Value::String(text)) => text.parse().ok(),
             Some(_) => None,
@@ -160,6 +166,29 @@ mod tests {
         assert_eq!(input.attempt_count().ok(), Some(Some(2)));
         assert_eq!(input.ttl().ok(), Some(Duration::from_secs(60)));
         assert_eq!(input.fingerprint().ok(), Some(None));
+    }
+
+    #[test]
+    fn an_empty_template_is_as_if_it_was_left_out() {
+        let names = ["ttl_seconds", "max_attempts", "attempt_count", "base_retry_seconds"];
+        let input = input(names.iter().map(|name| (name.to_string(), json!(""))).collect());
+        assert_eq!(input.ttl().ok(), Some(Duration::from_secs(900)));
+        assert_eq!(input.max_attempts().ok(), Some(10));
+        assert_eq!(input.attempt_count().ok(), Some(None));
+        assert_eq!(input.base_retry().ok(), Some(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn an_error_that_is_no_text_is_kept_as_its_json() {
+        for (error, kept) in [
+            (json!("refused"), "refused"),
+            (json!({ "code": 7, "why": "no" }), r#"{"code":7,"why":"no"}"#),
+            (json!([1]), "[1]"),
+            (json!(503), "503"),
+            (json!(null), ""),
+        ] {
+            assert_eq!(input(json!({ "error_message": error })).error_message(), kept);
+        }
     }
 
     #[test]

@@ -249,9 +249,19 @@ async fn a_browser_cannot_drive_it(site: Site) {
     assert_refused(&rebound, 403, "host-not-local");
     let foreign = ask(&gateway, "DELETE", &record("k")).header("Origin", "http://evil.example");
     assert_refused(&foreign.send().await, 403, "cross-site");
-    let form = ask(&gateway, "POST", "/api/record/resolve").header("Content-Type", "text/plain");
-    assert_refused(&form.body("{}").send().await, 415, "not-json");
     let own = format!("http://{}", gateway.admin());
+    // Browsers say where a form comes from; the one of another site is refused whatever it holds.
+    for path in ["/api/record/resolve", "/acquire"] {
+        let form = |name: &str, value: &str| {
+            let ask = ask(&gateway, "POST", path).header("Content-Type", "text/plain");
+            ask.header(name, value).body("{}").send()
+        };
+        assert_refused(&form("Origin", "http://evil.example").await, 403, "cross-site");
+        assert_refused(&form("Origin", "null").await, 403, "cross-site");
+        assert_refused(&form("Sec-Fetch-Site", "cross-site").await, 403, "cross-site");
+        assert_refused(&form("Origin", &own).await, 415, "not-json");
+        assert_refused(&form("Sec-Fetch-Site", "same-origin").await, 415, "not-json");
+    }
     assert_eq!(
         ask(&gateway, "GET", "/api/records").header("Origin", &own).send().await.status,
         200
