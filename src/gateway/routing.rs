@@ -6,6 +6,13 @@
 //! ## Why not one tree of paths
 //! The library behind a path's syntax refuses `/v1/{id}` beside `/v1/{*rest}` in one tree. Here
 //! both stand, and the first wins where both match.
+//!
+//! ## Why other spellings of a path are matched as well
+//! Upstreams decode `%70` before they route, and most take `/v1//pay`, `/v1/./pay` and
+//! `/v1/x/../pay` for `/v1/pay`: each would be a way around the gateway. So a path is matched as it
+//! would be read, and where no route is about that, as it was written. What is forwarded is the
+//! path as it was sent. Parameters of a segment (`/pay;a=1`) and an encoded slash (`%2F`) are left
+//! as they are: few upstreams agree on them, and a route can name them.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -54,11 +61,19 @@ impl<R> Table<R> {
     }
 
     pub fn find(&self, method: &Method, path: &str) -> Option<&Arc<R>> {
-        let path = plain(path);
+        if !may_be_read_otherwise(path) {
+            return self.matching(method, path);
+        }
+        let decoded = decoded(path);
+        let resolved = resolved(&decoded);
+        self.matching(method, &resolved).or_else(|| self.matching(method, &decoded))
+    }
+
+    fn matching(&self, method: &Method, path: &str) -> Option<&Arc<R>> {
         let fits = |entry: &&Entry<R>| {
             path.starts_with(&entry.beginning)
                 && entry.methods.contains(method)
-                && entry.paths.at(&path).is_ok()
+                && entry.paths.at(path).is_ok()
         };
         self.entries.iter().find(fits).map(|entry| &entry.route)
     }
@@ -106,9 +121,14 @@ fn specificity(path: &str) -> Vec<Segment> {
     path.split('/').skip(1).map(segment).chain([Segment::End]).collect()
 }
 
-/// Upstreams decode `%70` before they route, so a path is matched decoded, as far as that cannot
-/// change its structure. Without it an encoded letter would be a way around the gateway.
-fn plain(path: &str) -> Cow<'_, str> {
+/// Nearly no path is; the others are to pay nothing.
+fn may_be_read_otherwise(path: &str) -> bool {
+    let pairs = path.as_bytes().windows(2);
+    pairs.into_iter().any(|pair| pair[0] == b'%' || matches!(pair, b"//" | b"/."))
+}
+
+/// As far as decoding cannot change its structure.
+fn decoded(path: &str) -> Cow<'_, str> {
     if !path.contains('%') {
         return Cow::Borrowed(path);
     }
@@ -130,6 +150,23 @@ fn plain(path: &str) -> Cow<'_, str> {
     }
     plain.push_str(rest);
     Cow::Owned(plain)
+}
+
+/// Without empty segments and with `.` and `..` walked (RFC 3986, 5.2.4); a slash at the end stays.
+fn resolved(path: &str) -> String {
+    let mut segments = Vec::new();
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    let ends_open = ["/", "/.", "/.."].iter().any(|end| path.ends_with(end));
+    let slash = if ends_open && !segments.is_empty() { "/" } else { "" };
+    format!("/{}{slash}", segments.join("/"))
 }
 
 #[cfg(test)]
@@ -198,5 +235,52 @@ mod tests {
         assert_eq!(found(&table, "/v1/a%2Fb"), Some("/v1/{id}"));
         assert_eq!(found(&table, "/v1/%zz%7"), Some("/v1/{id}"));
         assert_eq!(found(&table, "/%761/payments"), Some("/v1/payments"));
+    }
+
+    #[test]
+    fn a_detour_is_no_way_around() {
+        let table = table(&["/v1/payments", "/v1/refunds/{*rest}", "/{*rest}"]);
+        for path in [
+            "/v1//payments",
+            "//v1/payments",
+            "/v1/./payments",
+            "/v1/x/../payments",
+            "/./v1/x/y/../../payments",
+            "/../v1/payments",
+            "/v1/%2e/payments",
+            "/v1/x/%2E%2e/payments",
+            "/v1/.well-known/..//payments",
+        ] {
+            assert_eq!(found(&table, path), Some("/v1/payments"), "{path}");
+        }
+        assert_eq!(found(&table, "/v1/refunds//7/.."), Some("/v1/refunds/{*rest}"));
+        // What nobody resolves alike is taken as it is.
+        for path in ["/v1/payments;a=1", "/v1/x%2F..%2Fpayments", "/v1/...", "/v1/payments/..x"] {
+            assert_eq!(found(&table, path), Some("/{*rest}"), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_only_an_upstream_of_its_own_kind_knows_is_still_guarded() {
+        let table = table(&["/raw/{*rest}"]);
+        assert_eq!(found(&table, "/raw/../elsewhere"), Some("/raw/{*rest}"));
+        assert_eq!(found(&table, "/elsewhere/../raw/7"), Some("/raw/{*rest}"));
+    }
+
+    #[test]
+    fn a_path_is_resolved_with_the_slash_at_its_end() {
+        for (path, plain) in [
+            ("/", "/"),
+            ("//", "/"),
+            ("/..", "/"),
+            ("/a/", "/a/"),
+            ("/a//", "/a/"),
+            ("/a/.", "/a/"),
+            ("/a/b/..", "/a/"),
+            ("/a/b/../", "/a/"),
+            ("/a/..b/.c", "/a/..b/.c"),
+        ] {
+            assert_eq!(resolved(path), plain, "{path}");
+        }
     }
 }

@@ -11,6 +11,7 @@ on_both_pairs!(
     a_rest_may_be_empty,
     without_routes_every_post_and_patch_may_have_a_key,
     what_holds_for_all_routes_is_said_once,
+    a_detour_leads_to_the_route_and_is_forwarded_as_it_was_sent,
     a_route_may_have_an_upstream_of_its_own,
 );
 
@@ -81,6 +82,23 @@ async fn without_routes_every_post_and_patch_may_have_a_key(site: Site) {
     let first = gateway.post("/any", &key, "{}").await;
     assert_replayed(&gateway.post("/any", &key, "{}").await, &first);
     assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+async fn a_detour_leads_to_the_route_and_is_forwarded_as_it_was_sent(site: Site) {
+    let gateway = site.gateway(&payments("")).await;
+    for path in ["//pay/1", "/pay//1", "/./pay/1", "/x/../pay/1", "/x/%2E./pay/1"] {
+        let unkeyed = gateway.ask("POST", path).body("{}").send().await;
+        assert_problem(&unkeyed, 400, "key-missing", Retry::No);
+        let key = fresh_key();
+        let first = gateway.post(path, &key, "{}").await;
+        assert_executed(&first, 201);
+        assert_eq!(site.upstream.last().target, path);
+        assert_replayed(&gateway.post(path, &key, "{}").await, &first);
+        // Another spelling is another request: it is not told to be the same.
+        let straight = gateway.post("/pay/1", &key, "{}").await;
+        assert_problem(&straight, 409, "key-reused", Retry::No);
+        assert_eq!(site.upstream.count_of(&key), 1, "{path}");
+    }
 }
 
 async fn what_holds_for_all_routes_is_said_once(site: Site) {
