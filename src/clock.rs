@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::ops::Add;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::Deserialize;
 
@@ -42,11 +42,20 @@ impl Timestamp {
         (read.to_string() == text).then_some(read)
     }
 
+    /// As the header `Date` has it, to the second.
+    pub fn to_http_date(self) -> String {
+        let since_1970 = Duration::from_millis(u64::try_from(self.0).unwrap_or(0));
+        httpdate::fmt_http_date(UNIX_EPOCH + since_1970.min(LAST_HTTP_DATE))
+    }
+
     /// How long ago `earlier` was; zero if it is still to come.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
+
+/// The last second of the year 9999, which is as far as such a header can tell.
+const LAST_HTTP_DATE: Duration = Duration::from_secs(253_402_300_799);
 
 /// How many days before 1970 the first of March of the year 0 was.
 const MARCH_OF_YEAR_0: i64 = 719_468;
@@ -90,7 +99,7 @@ impl Add<Duration> for Timestamp {
 /// What this machine's own clock says: for log lines, never for a decision.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn wall() -> Timestamp {
-    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since_1970 = std::time::SystemTime::now().duration_since(UNIX_EPOCH);
     Timestamp(millis(since_1970.unwrap_or_default()))
 }
 
@@ -116,6 +125,18 @@ pub fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_is_written_as_http_does() {
+        for (millis, text) in [
+            (951_782_400_999, "Tue, 29 Feb 2000 00:00:00 GMT"),
+            (1_795_007_644_250, "Wed, 18 Nov 2026 13:14:04 GMT"),
+            (-1, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] {
+            assert_eq!(Timestamp::from_millis(millis).to_http_date(), text);
+        }
+    }
 
     #[test]
     fn a_moment_is_written_as_rfc_3339() {

@@ -176,6 +176,7 @@ impl Execution {
         let route = &routed.route;
         let length = head.headers.remove(CONTENT_LENGTH);
         snapshot::clean(&mut head.headers);
+        snapshot::dated(&mut head.headers);
         let stored = match &body {
             Collected::Whole(body) => Some(body),
             Collected::TooLong(_) => None,

@@ -1,9 +1,10 @@
 //! An upstream's answer and its snapshot: what is stored, and how it becomes an answer again.
 
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, DATE, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
+use crate::clock;
 use crate::config::Route;
 use crate::http::{Body, headers};
 use crate::idempotency::{self, HeaderBlock, Snapshot};
@@ -36,12 +37,23 @@ pub fn judge(status: StatusCode, route: &Route) -> Judgement {
     }
 }
 
-/// Removes what was about the upstream's connection, what only the gateway may say, and the
-/// length, which is measured again from the body that is sent.
+/// Removes what was about the upstream's connection, what only the gateway may say, the names of
+/// trailers, for which there is no place, and the length, which is measured again from the body
+/// that is sent.
 pub fn clean(headers: &mut HeaderMap) {
     headers::end_hop(headers);
-    for name in [CONTENT_LENGTH, IDEMPOTENCY_STATUS, IDEMPOTENCY_REPLAYED] {
+    for name in [CONTENT_LENGTH, TRAILER, IDEMPOTENCY_STATUS, IDEMPOTENCY_REPLAYED] {
         headers.remove(name);
+    }
+}
+
+/// The server gives each answer without a date one of its own, and then no replay would be the
+/// first answer again.
+pub fn dated(headers: &mut HeaderMap) {
+    if !headers.contains_key(DATE)
+        && let Ok(date) = clock::wall().to_http_date().try_into()
+    {
+        headers.insert(DATE, date);
     }
 }
 

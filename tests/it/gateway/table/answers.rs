@@ -1,10 +1,10 @@
 //! The first request gets the upstream's answer, every retry the same one.
 
 use super::super::{
-    Retry, Site, assert_executed, assert_problem, assert_replayed, fresh_key, lasting_headers,
-    on_both_pairs, payments,
+    Retry, SOON, Site, assert_executed, assert_problem, assert_replayed, fresh_key,
+    lasting_headers, on_both_pairs, payments,
 };
-use crate::support::Reply;
+use crate::support::{Reply, eventually};
 
 on_both_pairs!(
     a_retry_gets_the_answer_byte_for_byte,
@@ -15,6 +15,8 @@ on_both_pairs!(
     an_answer_too_long_to_store_goes_through_and_is_remembered_as_done,
     answers_outlive_the_gateway,
     a_dropped_header_is_never_replayed,
+    an_answer_without_a_date_gets_one_that_its_replays_keep,
+    trailers_are_neither_stored_nor_announced,
 );
 
 const DATE: &str = "Thu, 01 Jan 2015 00:00:00 GMT";
@@ -158,4 +160,36 @@ async fn a_dropped_header_is_never_replayed(site: Site) {
     assert_eq!((retry.header("X-Session"), retry.header("X-Kept")), (None, Some("kept")));
     assert_eq!(retry.header("Keep-Alive"), None);
     assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+async fn an_answer_without_a_date_gets_one_that_its_replays_keep(site: Site) {
+    let gateway = site.gateway(&payments("")).await;
+    site.upstream.on("/pay", Reply::new(201).body("paid"));
+    let key = fresh_key();
+    let first = gateway.post("/pay", &key, "{}").await;
+    assert_executed(&first, 201);
+    assert_eq!(first.all("Date").len(), 1, "{first:?}");
+    // The server itself would say another one by then.
+    eventually("another second", SOON, async || {
+        gateway.get("/elsewhere").await.header("Date") != first.header("Date")
+    })
+    .await;
+    let retry = gateway.post("/pay", &key, "{}").await;
+    assert_replayed(&retry, &first);
+    assert_eq!(lasting_headers(&retry), lasting_headers(&first));
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+async fn trailers_are_neither_stored_nor_announced(site: Site) {
+    let gateway = site.gateway(&payments("")).await;
+    let reply = Reply::new(200).header("Trailer", "X-Sum").chunked(["one", "two"]);
+    site.upstream.on("/pay", reply.trailer("X-Sum", "6"));
+    let key = fresh_key();
+    let first = gateway.post("/pay", &key, "{}").await;
+    assert_executed(&first, 200);
+    assert_eq!((first.text().as_str(), first.trailers.len()), ("onetwo", 0));
+    assert_eq!(first.header("Trailer"), None);
+    let retry = gateway.post("/pay", &key, "{}").await;
+    assert_replayed(&retry, &first);
+    assert_eq!(retry.header("Trailer"), None);
 }
