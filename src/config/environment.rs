@@ -13,6 +13,7 @@ pub(super) const CONFIG: &str = "ONCEGATE_CONFIG";
 /// Where `oncegate records` finds the admin listener. The gateway has no use for it, but is often
 /// started from the same shell.
 const ADMIN: &str = "ONCEGATE_ADMIN";
+const ADMIN_LISTEN: &str = "ONCEGATE_ADMIN_LISTEN";
 const ADMIN_TOKEN: &str = "ONCEGATE_ADMIN_TOKEN";
 
 /// Variables whose names start with `ONCEGATE_`; an empty one counts as not set.
@@ -29,9 +30,9 @@ impl Environment {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Where the admin listener is, for those who ask it.
+    /// Where the admin listener is, for those who ask it: said to them, or to the gateway.
     pub fn admin(&self) -> Option<&str> {
-        self.get(ADMIN)
+        self.get(ADMIN).or(self.get(ADMIN_LISTEN))
     }
 
     /// What the admin listener asks for, and is asked with.
@@ -144,6 +145,9 @@ mod tests {
         assert_eq!(environment.unknown(&[]), []);
         assert_eq!(environment.admin(), Some("http://gate:8081"));
         assert_eq!(names("admin", "token"), [ADMIN_TOKEN]);
+        let gateways = Environment::from_iter([(ADMIN_LISTEN, "127.0.0.1:9")]);
+        assert_eq!(gateways.admin(), Some("127.0.0.1:9"));
+        assert_eq!(names("admin", "listen"), [ADMIN_LISTEN]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The admin API as its client sees it: what it gave, what it refused, or why nobody answered.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,16 +43,34 @@ pub struct Refusal {
     pub audit: Vec<AuditLine>,
 }
 
+/// Whoever gives the address that the gateway listens on means the one to reach it at: every address
+/// of a machine is its own, too.
+fn as_url(given: &str) -> String {
+    if given.contains("://") {
+        return given.to_owned();
+    }
+    match given.parse::<SocketAddr>() {
+        Ok(mut address) if address.ip().is_unspecified() => {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+            format!("http://{address}")
+        }
+        _ => format!("http://{given}"),
+    }
+}
+
 impl Admin {
     pub(super) fn new(place: &Place, environment: &Environment) -> Result<Self, Trouble> {
-        let url = place.admin.as_deref().or(environment.admin()).unwrap_or(USUAL);
+        let url = &as_url(place.admin.as_deref().or(environment.admin()).unwrap_or(USUAL));
         let token = place.token.as_deref().or(environment.admin_token());
         let usage = |why: &str| Trouble::Usage(why.to_owned());
         // What is no URL may still hold a password: it is not repeated.
         let shown = SecretUrl::new(url).ok();
         let shown = shown.filter(|url| matches!(url.scheme(), "http" | "https"));
         let shown = shown.ok_or_else(|| {
-            usage("--admin (ONCEGATE_ADMIN) is a URL such as http://127.0.0.1:8081")
+            usage("--admin (ONCEGATE_ADMIN) is a URL or an address such as http://127.0.0.1:8081")
         })?;
         let target = Target::new(url, LIMIT, MAX_BYTES)
             .map_err(|error| Trouble::Usage(format!("--admin (ONCEGATE_ADMIN): {error}")))?;
@@ -136,5 +155,24 @@ impl Admin {
             self.place,
             escaped(why)
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_scheme_is_asked_over_http_and_one_of_every_address_here() {
+        for (given, url) in [
+            ("https://gate:8081", "https://gate:8081"),
+            ("127.0.0.1:9", "http://127.0.0.1:9"),
+            ("gate.example:9", "http://gate.example:9"),
+            ("localhost:9", "http://localhost:9"),
+            ("0.0.0.0:9", "http://127.0.0.1:9"),
+            ("[::]:9", "http://[::1]:9"),
+        ] {
+            assert_eq!(as_url(given), url);
+        }
     }
 }

@@ -92,7 +92,7 @@ pub async fn resolve(options: &Resolve, admin: &Admin) -> Result<String, Trouble
     }
     change.agree(consent, &record, &options.follows(answer.as_ref()), named, admin).await?;
     let mut body = json!({
-        "tenant": named.tenant, "scope": named.scope, "key": named.key,
+        "tenant": named.tenant, "scope": named.scope, "key": named.key(),
         "outcome": outcome.as_str(), "note": change.note,
     });
     if let Some(answer) = answer {
@@ -127,7 +127,7 @@ pub async fn forget(options: &Forget, admin: &Admin) -> Result<String, Trouble> 
     let query = [
         ("tenant", &*named.tenant),
         ("scope", &named.scope),
-        ("key", &named.key),
+        ("key", named.key()),
         ("note", &change.note),
     ];
     let done = admin.ask(Method::DELETE, "/api/record", &query, Vec::new()).await?;

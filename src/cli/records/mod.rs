@@ -31,12 +31,13 @@ pub enum Command {
 /// Where the records are asked for, and how they are printed.
 #[derive(Args)]
 struct Place {
-    /// The gateway's admin listener; http://127.0.0.1:8081 if not set (`ONCEGATE_ADMIN`)
-    #[arg(long, value_name = "URL")]
+    /// The gateway's admin listener, as a URL or an address; http://127.0.0.1:8081 if not set
+    /// (`ONCEGATE_ADMIN`, or the gateway's own `ONCEGATE_ADMIN_LISTEN`)
+    #[arg(long, visible_alias = "admin-listen", value_name = "URL")]
     admin: Option<String>,
     /// The gateway's admin token; other users of this machine can see it here, so rather set
     /// ONCEGATE_ADMIN_TOKEN
-    #[arg(long, value_name = "TOKEN")]
+    #[arg(long, visible_alias = "admin-token", value_name = "TOKEN")]
     token: Option<String>,
     /// Print the admin API's JSON, for scripts
     #[arg(long)]
@@ -47,13 +48,23 @@ struct Place {
 #[derive(Args)]
 struct Named {
     /// The idempotency key
-    key: String,
+    #[arg(value_name = "KEY", required_unless_present = "key")]
+    bare: Option<String>,
+    /// The same, as `list` takes it
+    #[arg(long, value_name = "KEY", conflicts_with = "bare", allow_hyphen_values = true)]
+    key: Option<String>,
     /// Which operation: the scope of its route
     #[arg(long, default_value = "default")]
     scope: String,
     /// Whose key it is; none if not set
     #[arg(long, default_value = "", hide_default_value = true)]
     tenant: String,
+}
+
+impl Named {
+    fn key(&self) -> &str {
+        self.bare.as_deref().or(self.key.as_deref()).unwrap_or_default()
+    }
 }
 
 /// Why nothing was done.

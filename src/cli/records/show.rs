@@ -40,8 +40,7 @@ pub async fn run(options: &Options, admin: &Admin) -> Result<String, Trouble> {
 
 /// The record, as it came and as it was understood.
 pub async fn find(named: &Named, admin: &Admin) -> Result<(Bytes, Record), Trouble> {
-    let Named { key, scope, tenant } = named;
-    let query = [("tenant", &**tenant), ("scope", scope), ("key", key)];
+    let query = [("tenant", &*named.tenant), ("scope", &named.scope), ("key", named.key())];
     match admin.ask(Method::GET, "/api/record", &query, Vec::new()).await? {
         Reply::Given(given) => {
             let record = admin.read(&given)?;
@@ -64,14 +63,14 @@ async fn missing(named: &Named, refusal: &Refusal, admin: &Admin) -> Result<Trou
         "" => "without a tenant".to_owned(),
         tenant => format!("of the tenant {}", escaped(tenant)),
     };
-    let (key, scope) = (escaped(&named.key), escaped(&named.scope));
+    let (key, scope) = (escaped(named.key()), escaped(&named.scope));
     let mut why = format!(
         "there is no record with the key {key} in the scope {scope} {tenant}, or it has expired."
     );
     for line in &refusal.audit {
         let _ = write!(why, "\n  {}  {}", moment(line.at), line.told());
     }
-    let query = [("key", &*named.key), ("limit", "5")];
+    let query = [("key", named.key()), ("limit", "5")];
     let page = match admin.ask(Method::GET, "/api/records", &query, Vec::new()).await? {
         Reply::Given(given) => admin.read::<Page>(&given)?,
         Reply::Refused(refusal) => return Err(admin.refused(&refusal)),

@@ -177,7 +177,7 @@ async fn who_does_not_answer_is_named_with_what_to_try() {
     assert!(nobody.stderr.contains("--admin"), "{}", nobody.stderr);
     let front = run(records(&format!("http://{}", gateway.addr()), &["list"])).is(1);
     assert!(front.stderr.contains("admin listener"), "{}", front.stderr);
-    for address in ["127.0.0.1:8081", "localhost:8081", "ftp://a", "http://u:hidden@"] {
+    for address in ["ftp://a", "http://u:hidden@", "u:hidden@:1:2", ":8081"] {
         let mistake = run(records(address, &["list"])).is(2);
         assert!(!mistake.stderr.contains("hidden"), "{}", mistake.stderr);
     }
@@ -185,6 +185,40 @@ async fn who_does_not_answer_is_named_with_what_to_try() {
         said(&gateway, arguments).is(2);
     }
     assert_eq!(said(&gateway, &["list", "--key", "none"]).is(0).stdout, "No records match.\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gateways_own_words_for_its_admin_listener_are_understood() {
+    let site = site(false).await.expect("it needs no server");
+    let gateway = site.gateway("token = 's3cret'").await;
+    let key = &super::fresh_key();
+    assert_eq!(gateway.post("/pay/1", key, "{}").await.status, 201);
+    let (address, port) = (gateway.admin().to_string(), gateway.admin().port());
+    let everywhere = format!("0.0.0.0:{port}");
+    let show = ["show", "--key", key, "--scope", "payment", "--admin-token", "s3cret"];
+    let with = |variable: (&str, &str), more: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        let command_line = ["records"].iter().chain(&show).chain(more);
+        command.env_clear().env(variable.0, variable.1).args(command_line);
+        run(command).is(0).stdout
+    };
+    let elsewhere = ("ONCEGATE_ADMIN_LISTEN", "127.0.0.1:1");
+    for shown in [
+        with(elsewhere, &["--admin-listen", &address]),
+        with(elsewhere, &["--admin", &address]),
+        with(elsewhere, &["--admin", &format!("localhost:{port}")]),
+        with(("ONCEGATE_ADMIN", &address), &[]),
+        with(("ONCEGATE_ADMIN_LISTEN", &address), &[]),
+        with(("ONCEGATE_ADMIN_LISTEN", &everywhere), &[]),
+    ] {
+        assert!(shown.contains("SUCCEEDED: it is done"), "{shown}");
+    }
+    let named = ["--key", key, "--scope", "payment", "--token", "s3cret", "--yes"];
+    let note = ["--note", "a test order"];
+    said(&gateway, &[&["resolve"], &named[..], &["--outcome", "failed"]].concat()).is(1);
+    said(&gateway, &[&["forget"], &named[..], &note].concat()).is(0);
+    said(&gateway, &["show", key, "--key", key]).is(2);
+    said(&gateway, &["show", "--scope", "payment"]).is(2);
 }
 
 /// Types into a terminal that `script` makes.
