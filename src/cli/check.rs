@@ -9,22 +9,33 @@ use crate::config::{Config, Flags, Mistakes};
 const BAD_CONFIGURATION: u8 = 78;
 
 pub fn run(flags: &Flags) -> ExitCode {
-    match Config::load(flags) {
+    match usable(Config::load(flags)) {
         Ok(config) => {
             // A reader that has seen enough closes the pipe; that is no failure.
             let _ = write!(std::io::stdout(), "{}", config.effective());
             ExitCode::SUCCESS
         }
-        Err(mistakes) => complain(&mistakes),
+        Err(code) => code,
     }
 }
 
-/// What every command does about a configuration that it cannot use.
-pub fn complain(mistakes: &Mistakes) -> ExitCode {
-    let count = match mistakes.list().len() {
-        1 => "1 mistake".to_owned(),
-        count => format!("{count} mistakes"),
-    };
-    eprintln!("{mistakes}\noncegate: {count} in the configuration");
-    ExitCode::from(BAD_CONFIGURATION)
+/// What every command says about a configuration that it was given, and about one that it cannot
+/// use.
+pub fn usable(config: Result<Config, Mistakes>) -> Result<Config, ExitCode> {
+    match config {
+        Ok(config) => {
+            for remark in config.remarks() {
+                eprintln!("oncegate: warning: {remark}");
+            }
+            Ok(config)
+        }
+        Err(mistakes) => {
+            let count = match mistakes.list().len() {
+                1 => "1 mistake".to_owned(),
+                count => format!("{count} mistakes"),
+            };
+            eprintln!("{mistakes}\noncegate: {count} in the configuration");
+            Err(ExitCode::from(BAD_CONFIGURATION))
+        }
+    }
 }

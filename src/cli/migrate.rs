@@ -7,9 +7,9 @@ use crate::app;
 use crate::config::{Config, Flags};
 
 pub async fn run(flags: &Flags) -> ExitCode {
-    let config = match Config::load(flags) {
+    let config = match check::usable(Config::load_to_migrate(flags)) {
         Ok(config) => config,
-        Err(mistakes) => return check::complain(&mistakes),
+        Err(code) => return code,
     };
     match app::migrate(&config).await {
         Ok(database) => {

@@ -9,9 +9,9 @@ use crate::lifecycle::{self, Signals};
 use crate::telemetry::{logs, traces};
 
 pub async fn run(flags: &Flags) -> ExitCode {
-    let config = match Config::load(flags) {
+    let config = match check::usable(Config::load(flags)) {
         Ok(config) => config,
-        Err(mistakes) => return check::complain(&mistakes),
+        Err(code) => return code,
     };
     // Until the end, so that what is left is sent.
     let _collecting = match &config.traces.endpoint {

@@ -1,8 +1,9 @@
 //! The variables that configure: `ONCEGATE_` and the path of a key, in capitals.
 //!
 //! The only place that asks the process for its environment. A variable that nothing reads is a
-//! mistake like an unknown key, with one exception: a cluster that runs a service of our name puts
-//! its addresses into every pod under names that start like ours.
+//! mistake where its name is nearly a known one, and otherwise worth a word: the environment is not
+//! ours alone. A cluster that runs a service of our name puts its addresses into every pod under
+//! names that start like ours; not even that is said.
 
 use std::collections::BTreeMap;
 
@@ -41,21 +42,38 @@ impl Environment {
     }
 
     /// What is set and means nothing.
-    pub(super) fn unknown(&self, known: &[String]) -> Vec<Mistake> {
-        let unknown = self.0.iter().filter(|(name, value)| {
-            let ours = [CONFIG, ADMIN].contains(&name.as_str()) || known.contains(name);
-            !ours && !is_elsewheres(name, value)
-        });
-        let mistake = |name: &String| {
+    pub(super) fn unknown(&self, known: &[String]) -> Unknown {
+        let known = || known.iter().map(String::as_str).chain([CONFIG, ADMIN]);
+        // The beginning that all have in common does not make two names alike.
+        let own = |name: &'_ str| name.strip_prefix(PREFIX).unwrap_or_default().to_owned();
+        let mut unknown = Unknown::default();
+        for (name, value) in &self.0 {
+            if known().any(|known| known == name) || is_elsewheres(name, value) {
+                continue;
+            }
             let wrong = Wrong::new("unknown variable");
-            let wrong = match nearest(name, known.iter().map(String::as_str)) {
-                Some(near) => wrong.hint(format!("did you mean {near}?")),
-                None => wrong,
-            };
-            wrong.about(String::new(), &Origin::Variable(name.clone()))
-        };
-        unknown.map(|(name, _)| mistake(name)).collect()
+            let names: Vec<_> = known().map(own).collect();
+            let near = nearest(&own(name), names.iter().map(String::as_str));
+            let origin = Origin::Variable(name.clone());
+            match near.map(|near| wrong.clone().hint(format!("did you mean {PREFIX}{near}?"))) {
+                Some(wrong) => unknown.mistakes.push(wrong.about(String::new(), &origin)),
+                None => {
+                    let wrong = wrong.hint("it is ignored");
+                    unknown.ignored.push(wrong.about(String::new(), &origin).to_string());
+                }
+            }
+        }
+        unknown
     }
+}
+
+/// Variables that nothing reads.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Unknown {
+    /// Nearly a known name.
+    pub mistakes: Vec<Mistake>,
+    /// What is to be said of the others.
+    pub ignored: Vec<String>,
 }
 
 impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
@@ -117,24 +135,34 @@ mod tests {
             ("ONCEGATE_ADMIN_PORT", "tcp://10.0.0.2:8081"),
             ("ONCEGATE_ADMIN_PORT_8081_TCP_ADDR", "10.0.0.2"),
         ]);
-        assert_eq!(environment.unknown(&[]), []);
+        assert_eq!(environment.unknown(&[]), Unknown::default());
     }
 
     #[test]
-    fn a_variable_that_nothing_reads_is_named_with_the_nearest_known_one() {
+    fn a_variable_is_a_mistake_only_where_it_is_nearly_a_known_one() {
         let environment = Environment::from_iter([
             ("ONCEGATE_UPSTREM", "http://a"),
+            ("ONCEGATE_CONFG", "a.toml"),
             ("ONCEGATE_PORT", "8080"),
+            ("ONCEGATE_BUILD", "7"),
             ("ONCEGATE_EMPTY", ""),
             ("PATH", "/bin"),
         ]);
-        let known = names("", "upstream");
-        let shown: Vec<_> = environment.unknown(&known).iter().map(Mistake::to_string).collect();
+        let known = [names("", "upstream"), names("fast", "url")].concat();
+        let Unknown { mistakes, ignored } = environment.unknown(&known);
+        let shown: Vec<_> = mistakes.iter().map(Mistake::to_string).collect();
         assert_eq!(
             shown,
             [
-                "ONCEGATE_PORT: unknown variable",
+                "ONCEGATE_CONFG: unknown variable; did you mean ONCEGATE_CONFIG?",
                 "ONCEGATE_UPSTREM: unknown variable; did you mean ONCEGATE_UPSTREAM?"
+            ]
+        );
+        assert_eq!(
+            ignored,
+            [
+                "ONCEGATE_BUILD: unknown variable; it is ignored",
+                "ONCEGATE_PORT: unknown variable; it is ignored"
             ]
         );
     }
@@ -142,7 +170,7 @@ mod tests {
     #[test]
     fn what_the_command_line_reads_is_no_mistake_of_the_gateways() {
         let environment = Environment::from_iter([(ADMIN, "http://gate:8081"), (CONFIG, "a")]);
-        assert_eq!(environment.unknown(&[]), []);
+        assert_eq!(environment.unknown(&[]), Unknown::default());
         assert_eq!(environment.admin(), Some("http://gate:8081"));
         assert_eq!(names("admin", "token"), [ADMIN_TOKEN]);
         let gateways = Environment::from_iter([(ADMIN_LISTEN, "127.0.0.1:9")]);

@@ -67,6 +67,7 @@ pub struct Config {
     /// At least one.
     pub routes: Vec<Arc<Route>>,
     effective: Effective,
+    remarks: Vec<String>,
 }
 
 /// Where a configuration comes from.
@@ -75,6 +76,14 @@ pub struct Sources<'a> {
     pub environment: &'a Environment,
     /// Reads the configuration file, and the files it names.
     pub read_file: &'a dyn Fn(&Path) -> io::Result<String>,
+}
+
+/// What a configuration is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Serving,
+    /// It does without an upstream, and has none where none is named.
+    Migrating,
 }
 
 /// The tables of the file that are read by name.
@@ -101,12 +110,25 @@ const HOW_TO_NAME_AN_UPSTREAM: &str =
 impl Config {
     /// From the process's environment and the disk.
     pub fn load(flags: &Flags) -> Result<Self, Mistakes> {
+        Self::load_for(Purpose::Serving, flags)
+    }
+
+    /// The same for whoever wants no more than the tables: nobody has to say what stands behind.
+    pub fn load_to_migrate(flags: &Flags) -> Result<Self, Mistakes> {
+        Self::load_for(Purpose::Migrating, flags)
+    }
+
+    fn load_for(purpose: Purpose, flags: &Flags) -> Result<Self, Mistakes> {
         let environment = Environment::of_process();
         let read_file = &|path: &Path| std::fs::read_to_string(path);
-        Self::read(&Sources { flags, environment: &environment, read_file })
+        Self::read_for(purpose, &Sources { flags, environment: &environment, read_file })
     }
 
     pub fn read(sources: &Sources<'_>) -> Result<Self, Mistakes> {
+        Self::read_for(Purpose::Serving, sources)
+    }
+
+    fn read_for(purpose: Purpose, sources: &Sources<'_>) -> Result<Self, Mistakes> {
         let file = config_file(sources);
         let name: Option<Arc<str>> = file.as_ref().map(|path| path.display().to_string().into());
         let mut mistakes = Vec::new();
@@ -137,17 +159,21 @@ impl Config {
             effective: Effective::default(),
             variables: Vec::new(),
         };
-        let config = Self::from_reader(&mut reader);
-        reader.mistakes.extend(sources.environment.unknown(&reader.variables));
+        let config = Self::from_reader(&mut reader, purpose);
+        let unknown = sources.environment.unknown(&reader.variables);
+        reader.mistakes.extend(unknown.mistakes);
         Mistakes::unless_none(std::mem::take(&mut reader.mistakes))?;
-        Ok(config)
+        Ok(Self { remarks: unknown.ignored, ..config })
     }
 
     /// Complete only if it left no mistakes in the reader.
-    fn from_reader(reader: &mut Reader<'_>) -> Self {
+    fn from_reader(reader: &mut Reader<'_>, purpose: Purpose) -> Self {
         let mut top = reader.top();
         let listen = top.get("listen", SocketAddr::from(([127, 0, 0, 1], 8080)));
-        let upstream = top.required("upstream", Upstream::none(), HOW_TO_NAME_AN_UPSTREAM);
+        let upstream = match purpose {
+            Purpose::Serving => top.required("upstream", Upstream::none(), HOW_TO_NAME_AN_UPSTREAM),
+            Purpose::Migrating => top.get("upstream", None).unwrap_or(Upstream::none()),
+        };
         let shutdown_grace = top.get("shutdown_grace", Duration::from_secs(30));
         top.done(TABLES);
         let admin = Admin::read(reader, listen);
@@ -182,12 +208,18 @@ impl Config {
             decision,
             routes,
             effective,
+            remarks: Vec::new(),
         }
     }
 
     /// Every key with the value in force, as TOML, secrets masked.
     pub fn effective(&self) -> &Effective {
         &self.effective
+    }
+
+    /// What is odd and no mistake.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 }
 

@@ -68,6 +68,15 @@ fn a_mistake_in_a_flag_or_a_variable_names_it() {
 }
 
 #[test]
+fn a_variable_of_somebody_else_is_a_remark_and_no_mistake() {
+    let variables = [("ONCEGATE_BUILD", "7"), ("ONCEGATE_VERSION", "1"), ("ONCEGATE_FOO", "x")];
+    let config = read("upstream = 'http://api'", Flags::default(), &variables).unwrap();
+    let [build, foo, version] = config.remarks() else { panic!("{:?}", config.remarks()) };
+    assert_eq!(build, "ONCEGATE_BUILD: unknown variable; it is ignored");
+    assert!(foo.starts_with("ONCEGATE_FOO") && version.starts_with("ONCEGATE_VERSION"));
+}
+
+#[test]
 fn two_variables_for_one_key_are_one_too_many() {
     let variables = [("ONCEGATE_FAST", "redis://a"), ("ONCEGATE_FAST_URL", "redis://b")];
     let found = mistakes_of("upstream = 'http://api'", Flags::default(), &variables);

@@ -124,6 +124,18 @@ fn a_route_overrides_the_defaults_key_by_key() {
 }
 
 #[test]
+fn the_tables_can_be_migrated_without_an_upstream() {
+    let flags = Flags { durable: Some("mysql://db/x".into()), ..Flags::default() };
+    let environment = Environment::default();
+    let read_file = &disk("");
+    let sources = Sources { flags: &flags, environment: &environment, read_file };
+    let config = Config::read_for(Purpose::Migrating, &sources).unwrap();
+    assert_eq!(config.durable.url.expose(), "mysql://db/x");
+    let serving = Config::read(&sources).unwrap_err().to_string();
+    assert!(serving.starts_with("upstream: missing"), "{serving}");
+}
+
+#[test]
 fn every_key_of_a_route_arrives() {
     let route = route(
         "methods = ['POST', 'PURGE']\nscope = 'payment'\nmode = 'shadow'\nkey = 'required'\n\

@@ -49,3 +49,18 @@ async fn every_flag_has_its_variable() {
     assert_eq!(site.upstream.count(), 1);
     assert!(!gateway.stderr().contains("hunter2"), "{}", gateway.stderr());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_variable_of_somebody_else_is_named_and_does_not_stop_it() {
+    let site = Tiers::SqliteMemory.site().await.expect("it needs no server");
+    let launch = |name: &str| {
+        let launch = Launch::serve(PROGRAM).flag("--upstream", &site.upstream.url());
+        launch.flag("--durable", &site.durable.url).variable(name, "7")
+    };
+    let gateway = launch("ONCEGATE_BUILD_NUMBER").listening().await;
+    assert_eq!(gateway.get("/").await.status, 201);
+    assert!(gateway.stderr().contains("ONCEGATE_BUILD_NUMBER"), "{}", gateway.stderr());
+    let ended = launch("ONCEGATE_LISTN").ended().await;
+    assert_eq!(ended.status.code(), Some(78));
+    assert!(ended.stderr.contains("did you mean ONCEGATE_LISTEN?"), "{}", ended.stderr);
+}

@@ -140,10 +140,8 @@ async fn the_tables_can_be_made_beforehand() {
     }
     let upstream = Upstream::start().await;
     let url = shared::mysql().database();
-    let migrate = || {
-        let launch = Launch::command(PROGRAM, &["migrate"]).flag("--durable", &url);
-        launch.flag("--upstream", &upstream.url()).ended()
-    };
+    // Whoever makes tables need not know what will stand behind the gateway.
+    let migrate = || Launch::command(PROGRAM, &["migrate"]).flag("--durable", &url).ended();
     for _ in 0..2 {
         let ended = migrate().await;
         assert_eq!(ended.status.code(), Some(0), "{ended:#?}");
@@ -157,8 +155,7 @@ async fn the_tables_can_be_made_beforehand() {
 
     let nobody = Port::claim();
     let dead = format!("mysql://root@{}/oncegate", nobody.addr());
-    let launch = Launch::command(PROGRAM, &["migrate"]).flag("--durable", &dead);
-    let ended = launch.flag("--upstream", &upstream.url()).ended().await;
+    let ended = Launch::command(PROGRAM, &["migrate"]).flag("--durable", &dead).ended().await;
     assert!(ended.status.code().is_some_and(|code| code != 0), "{ended:?}");
     assert!(ended.stderr.to_lowercase().contains("mysql"), "{ended:#?}");
 }
