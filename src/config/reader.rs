@@ -47,6 +47,15 @@ struct Layer<'a> {
     variables: bool,
 }
 
+/// The value in force.
+struct Found<'a> {
+    /// Of its key.
+    path: String,
+    value: Cow<'a, Value>,
+    /// Which of the layers it stands in.
+    layer: usize,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Yes,
@@ -152,7 +161,7 @@ impl<'a> Section<'_, 'a> {
         self.asked.push(key);
         let setting = match self.find(key) {
             None => default,
-            Some((path, value)) => {
+            Some(Found { path, value, .. }) => {
                 let read = T::read(&value).and_then(|setting| match check(&setting) {
                     Ok(()) => Ok(setting),
                     Err(wrong) => Err(vec![wrong]),
@@ -171,9 +180,21 @@ impl<'a> Section<'_, 'a> {
         setting
     }
 
+    /// What was written for a key that is still to be asked for, if it can be read.
+    pub fn given<T: Setting>(&mut self, key: &str) -> Option<T> {
+        self.find(key).and_then(|found| T::read(&found.value).ok())
+    }
+
+    /// Which of two keys stands nearer: in the table itself rather than in what it inherits. The
+    /// first where both stand alike.
+    pub fn nearer<'k>(&mut self, one: &'k str, other: &'k str) -> &'k str {
+        let mut layer = |key: &str| self.find(key).map_or(usize::MAX, |found| found.layer);
+        if layer(other) < layer(one) { other } else { one }
+    }
+
     /// A setting without a default; `stand_in` is for those that read on.
     pub fn required<T: Setting>(&mut self, key: &'static str, stand_in: T, hint: &str) -> T {
-        if self.find(key).is_none_or(|(_, value)| value.text() == Some("")) {
+        if self.find(key).is_none_or(|found| found.value.text() == Some("")) {
             self.wrong(key, Wrong::new("missing").hint(hint));
             self.asked.push(key);
             return stand_in;
@@ -192,7 +213,7 @@ impl<'a> Section<'_, 'a> {
     /// A mistake about a key that was read before, where its value stands.
     pub fn wrong(&mut self, key: &str, wrong: Wrong) {
         let (path, origin) = match self.find(key) {
-            Some((path, value)) => (path, value.origin.clone()),
+            Some(Found { path, value, .. }) => (path, value.origin.clone()),
             None => (joined(&self.layers[0].path, key), self.place()),
         };
         self.reader.mistakes.push(wrong.about(path, &origin));
@@ -228,14 +249,13 @@ impl<'a> Section<'_, 'a> {
         }
     }
 
-    /// The value in force and the path of its key.
-    fn find(&mut self, key: &str) -> Option<(String, Cow<'a, Value>)> {
-        for layer in self.layers.clone() {
+    fn find(&mut self, key: &str) -> Option<Found<'a>> {
+        for (index, layer) in self.layers.clone().into_iter().enumerate() {
             let path = joined(&layer.path, key);
             let overriding = if layer.variables { self.outside(&layer.path, key) } else { None };
             let in_file = || layer.table?.get(key).map(|member| Cow::Borrowed(&member.value));
             if let Some(value) = overriding.map(Cow::Owned).or_else(in_file) {
-                return Some((path, value));
+                return Some(Found { path, value, layer: index });
             }
         }
         None

@@ -114,12 +114,17 @@ fn read_keys(section: &mut Section<'_, '_>, top: &Upstream, path: String) -> Rou
     });
     let ttl = section.within("ttl", usual.ttl, (SECOND / 10, LONGEST_TTL));
     let lease = section.within("lease", usual.lease, (SECOND / 10, DAY));
-    let wait = section.get("wait", usual.wait);
-    let wait_max = section.within("wait_max", 10 * SECOND, (Duration::ZERO, DAY));
+    let wait = section.within("wait", usual.wait, (Duration::ZERO, DAY));
+    let wait_max = section.within("wait_max", wait.max(10 * SECOND), (Duration::ZERO, DAY));
     let timeout = section.within("timeout", 30 * SECOND, (SECOND / 1000, 7 * DAY));
-    let transient_statuses =
-        section.get("transient_statuses", statuses(&[401, 403, 408, 425, 429, 503]));
-    let unknown_statuses = section.get("unknown_statuses", statuses(&[502, 504]));
+    // A list that somebody wrote takes its members out of the other list's default.
+    let mut transient_statuses = statuses(&[401, 403, 408, 425, 429, 503]);
+    let unknown: Vec<StatusCode> = section.given("unknown_statuses").unwrap_or_default();
+    transient_statuses.retain(|status| !unknown.contains(status));
+    let transient_statuses = section.get("transient_statuses", transient_statuses);
+    let mut unknown_statuses = statuses(&[502, 504]);
+    unknown_statuses.retain(|status| !transient_statuses.contains(status));
+    let unknown_statuses = section.get("unknown_statuses", unknown_statuses);
     let when_failed = section.get("when_failed", usual.when_failed);
     let when_unknown = section.get("when_unknown", usual.when_unknown);
     let max_attempts = section.within("max_attempts", usual.max_attempts, (1, 1_000_000));
@@ -132,13 +137,21 @@ fn read_keys(section: &mut Section<'_, '_>, top: &Upstream, path: String) -> Rou
     let upstream: Option<Upstream> = section.get("upstream", None);
 
     if wait > wait_max {
-        let what = "it is longer than wait_max";
-        section.wrong("wait", Wrong::new(what).hint("raise wait_max as well"));
+        let (own, told) = match section.nearer("wait", "wait_max") {
+            "wait" => ("wait", Wrong::new("it is longer than wait_max")),
+            own => (own, Wrong::new("it is shorter than wait")),
+        };
+        section.wrong(own, told.hint("raise wait_max, or leave it out: it is at least wait then"));
     }
     if let Some(both) = transient_statuses.iter().find(|status| unknown_statuses.contains(status)) {
-        let what = format!("{} is in transient_statuses too", both.as_str());
+        let own = section.nearer("unknown_statuses", "transient_statuses");
+        let other = match own {
+            "unknown_statuses" => "transient_statuses",
+            _ => "unknown_statuses",
+        };
         let hint = "a status says that nothing was done, or that nobody knows";
-        section.wrong("unknown_statuses", Wrong::new(what).hint(hint));
+        let what = format!("{} is in {other} too", both.as_str());
+        section.wrong(own, Wrong::new(what).hint(hint));
     }
     let pattern = key_pattern.map_or(KeyPattern::VisibleAscii, |Pattern { pattern, .. }| pattern);
     let replay_to = match tenant_from {

@@ -207,11 +207,15 @@ fn the_keys_of_a_route_are_checked() {
         ("tenant_from = 'header:'", "tenant_from: \"header:\" is not"),
         ("mismatch_status = 500", "mismatch_status: 500 is not 400 to 499"),
         ("mismatch_status = 200", "mismatch_status: 200 is not a status of an error"),
-        ("wait = '11s'", "wait: it is longer than wait_max; raise wait_max as well"),
+        ("wait = '11s'\nwait_max = '10s'", ":4:8: routes[0].wait: it is longer than wait_max"),
+        ("wait = '25h'", "wait: \"25h\" is not between"),
         ("ttl = '0s'", "ttl: \"0s\" is not between"),
         ("lease = '0s'", "lease: \"0s\" is not between"),
         ("max_attempts = 0", "max_attempts: 0 is not between 1"),
-        ("unknown_statuses = [503]", "unknown_statuses: 503 is in transient_statuses too"),
+        (
+            "unknown_statuses = [504, 503]\ntransient_statuses = [503]",
+            ":4:20: routes[0].unknown_statuses: 503 is in transient_statuses too",
+        ),
         ("transient_statuses = [408, 408]", "transient_statuses[1]: 408 is there twice"),
         ("transient_statuses = [200]", "transient_statuses[0]: 200 is not a status of an error"),
         ("methods = []", "methods: a route has at least one method"),
@@ -232,6 +236,25 @@ fn the_keys_of_a_route_are_checked() {
     ] {
         assert_mistake(&in_route(key), expected);
     }
+}
+
+#[test]
+fn two_keys_that_contradict_each_other_are_told_where_the_nearer_one_stands() {
+    for (defaults, route, expected) in [
+        ("unknown_statuses = [503]", "transient_statuses = [503]", ":6:22: routes[0].transient_"),
+        ("transient_statuses = [502]", "unknown_statuses = [502]", ":6:20: routes[0].unknown_st"),
+        ("wait = '20s'", "wait_max = '5s'", ":6:12: routes[0].wait_max: it is shorter than wait"),
+        ("wait_max = '5s'", "wait = '20s'", ":6:8: routes[0].wait: it is longer than wait_max"),
+    ] {
+        let table = format!("[defaults]\n{defaults}\n[[routes]]\npath = '/a'\n{route}");
+        assert_mistake(&in_table(&table), expected);
+    }
+    // Said once, and not of a route that has a word of its own.
+    let found = in_table(
+        "[defaults]\nunknown_statuses = [503]\ntransient_statuses = [503]\n\
+         [[routes]]\npath = '/a'\n[[routes]]\npath = '/b'\nunknown_statuses = []",
+    );
+    assert_mistake(&found, ":3:20: defaults.unknown_statuses: 503 is in transient_statuses too");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use http::Method;
+use http::{Method, StatusCode};
 
 use super::*;
 use crate::idempotency::key::KeyRules;
@@ -121,6 +121,51 @@ fn a_route_overrides_the_defaults_key_by_key() {
     assert_eq!(b.methods, [Method::PUT, Method::DELETE]);
     assert_eq!(b.rate_limit.as_ref().map(|limit| limit.burst.get()), Some(10));
     assert_eq!(b.upstream.to_string(), "http://other");
+}
+
+/// The statuses of a route that say that nothing was done, and that nobody knows.
+fn statuses(route: &Route) -> (Vec<u16>, Vec<u16>) {
+    let codes = |list: &[StatusCode]| list.iter().map(|status| status.as_u16()).collect();
+    (codes(&route.transient_statuses), codes(&route.unknown_statuses))
+}
+
+#[test]
+fn a_list_that_was_written_takes_its_members_out_of_the_default_of_the_other() {
+    let usual = vec![401, 403, 408, 425, 429, 503];
+    assert_eq!(statuses(&route("")), (usual.clone(), vec![502, 504]));
+    let of = |keys: &str| statuses(&route(keys));
+    assert_eq!(of("unknown_statuses = [503]"), (vec![401, 403, 408, 425, 429], vec![503]));
+    assert_eq!(of("transient_statuses = [502]"), (vec![502], vec![504]));
+    assert_eq!(of("transient_statuses = [502, 504]"), (vec![502, 504], vec![]));
+    assert_eq!(of("unknown_statuses = []"), (usual, vec![]));
+    assert_eq!(of("unknown_statuses = [500]\ntransient_statuses = [502]"), (vec![502], vec![500]));
+}
+
+#[test]
+fn what_the_defaults_say_was_written_too_and_a_route_says_it_anew() {
+    let config = config(
+        "upstream = 'http://top'\n\
+         [defaults]\nunknown_statuses = [503]\nwait = '15s'\n\
+         [[routes]]\npath = '/a'\n\
+         [[routes]]\npath = '/b'\nunknown_statuses = [500]\nwait = '1s'\n\
+         [[routes]]\npath = '/c'\nunknown_statuses = [500]\ntransient_statuses = [503]\n\
+         wait_max = '20s'",
+    );
+    let [a, b, c] = &config.routes[..] else { panic!("three routes") };
+    assert_eq!(statuses(a), (vec![401, 403, 408, 425, 429], vec![503]));
+    assert_eq!(statuses(b), (vec![401, 403, 408, 425, 429, 503], vec![500]));
+    assert_eq!(statuses(c), (vec![503], vec![500]));
+    let waits = |route: &Route| (route.policy.wait.as_secs(), route.wait_max.as_secs());
+    assert_eq!((waits(a), waits(b), waits(c)), ((15, 15), (1, 10), (15, 20)));
+}
+
+#[test]
+fn a_wait_that_was_written_raises_a_wait_max_that_was_not() {
+    let waits = |keys: &str| (route(keys).policy.wait.as_secs(), route(keys).wait_max.as_secs());
+    assert_eq!(waits(""), (0, 10));
+    assert_eq!(waits("wait = '5s'"), (5, 10));
+    assert_eq!(waits("wait = '15s'"), (15, 15));
+    assert_eq!(waits("wait = '15s'\nwait_max = '1m'"), (15, 60));
 }
 
 #[test]
