@@ -83,9 +83,10 @@ impl Wrong {
 
     pub fn unknown_key<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Self {
         let wrong = Self::new("unknown key");
-        match nearest(name, known) {
+        let known: Vec<_> = known.into_iter().collect();
+        match nearest(name, known.iter().copied()) {
             Some(near) => wrong.hint(format!("did you mean {near:?}?")),
-            None => wrong,
+            None => wrong.hint(format!("here may stand: {}", known.join(", "))),
         }
     }
 }
@@ -154,8 +155,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_like_no_other_gets_no_suggestion() {
+    fn a_name_like_no_other_is_told_what_there_is() {
         assert_eq!(nearest("colour", ["ttl", "lease", "wait"]), None);
+        let hint = Wrong::unknown_key("colour", ["ttl", "lease", "wait"]).hint;
+        assert_eq!(hint.as_deref(), Some("here may stand: ttl, lease, wait"));
         assert_eq!(nearest("max_conections", ["max", "max_connections"]), Some("max_connections"));
     }
 }

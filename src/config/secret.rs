@@ -11,6 +11,8 @@ use super::setting::{Reading, Setting, unexpected};
 use super::tree::Value;
 
 const MASK: &str = "***";
+/// How SQLite's own tools write a database without a file.
+const IN_MEMORY: &str = "sqlite://:memory:";
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Box<str>);
@@ -46,6 +48,13 @@ impl SecretUrl {
 
     pub fn scheme(&self) -> &str {
         self.0.split(':').next().unwrap_or_default()
+    }
+
+    /// Whether this is a database that is gone with its process.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.0.starts_with(IN_MEMORY)
+            || self.0.starts_with("sqlite::memory:")
+            || self.scheme() == "sqlite" && self.0.contains("mode=memory")
     }
 
     fn mask(&self) -> String {
@@ -108,8 +117,10 @@ impl Setting for SecretUrl {
         let text = value.text().ok_or_else(|| unexpected::<Self>(value))?;
         match Self::new(text) {
             Ok(url) => Ok(url),
-            // The fast tier's words are no URLs.
-            Err(_) if matches!(text, "none" | "memory") => Ok(Self(text.into())),
+            // The fast tier's words are no URLs, nor is what the durable tier refuses in its own.
+            Err(_) if matches!(text, "none" | "memory") || text.starts_with(IN_MEMORY) => {
+                Ok(Self(text.into()))
+            }
             Err(error) => {
                 let wrong = Wrong::new(format!("this is not a URL: {error}"));
                 Err(vec![match text.contains('@') {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::store::tiered::FastSettings;
 
+use super::mistakes::Wrong;
 use super::reader::Reader;
 use super::secret::SecretUrl;
 use super::sections::{DAY, SECOND, TICK, scheme_of};
@@ -56,6 +57,13 @@ impl Durable {
         let mut section = reader.section("durable");
         let durable = Self {
             url: section.get_if("url", SecretUrl::known("sqlite://oncegate.db"), |url| {
+                if url.is_in_memory() {
+                    let what = "a database in memory keeps nothing: after a restart each key would \
+                                be new and run again. It is not supported";
+                    let hint = "name a file, such as sqlite://oncegate.db, or use mysql:// or \
+                                postgres://";
+                    return Err(Wrong::new(what).hint(hint));
+                }
                 scheme_of(url, &DURABLE_SCHEMES, "mysql://, postgres:// or sqlite://")
             }),
             max_connections: section.within("max_connections", 32, (1, 10_000)),

@@ -118,13 +118,55 @@ pub fn parse(name: &Arc<str>, text: &str) -> Result<Table, Vec<Mistake>> {
     if errors.is_empty() {
         return Ok(places.table(table.get_ref()));
     }
-    let mistake = |error: &toml::de::Error| Mistake {
-        origin: error.span().map_or(Origin::File(name.clone(), None), |span| places.at(span.start)),
-        key: String::new(),
-        what: format!("not TOML: {}", error.message().replace('\n', ", ")),
-        hint: None,
+    let mistake = |error: &toml::de::Error| {
+        let start = error.span().map(|span| span.start);
+        let rest = start.and_then(|start| text.get(start..)).and_then(|rest| rest.lines().next());
+        Mistake {
+            origin: start.map_or(Origin::File(name.clone(), None), |start| places.at(start)),
+            key: String::new(),
+            what: format!("not TOML: {}", error.message().replace('\n', ", ")),
+            hint: hint(error.message(), rest.unwrap_or_default()).map(str::to_owned),
+        }
     };
     Err(errors.iter().map(mistake).collect())
+}
+
+/// What to write instead, for slips that are often made. `rest`: of the line where it was noticed.
+fn hint(message: &str, rest: &str) -> Option<&'static str> {
+    const NO_VALUE: &str = "missing value";
+    // The reader sees an empty text without its quotes there.
+    let empty = message.starts_with("string values") && rest.trim().is_empty();
+    let message = if empty { NO_VALUE } else { message };
+    let slips = [
+        (
+            &["duplicate key"][..],
+            "each key stands once in its table, and each table once; only [[routes]] comes again",
+        ),
+        (
+            &["string values must be quoted", "missing opening quote", "invalid value"],
+            "texts, durations, sizes and URLs stand in quotes: ttl = \"24h\"",
+        ),
+        (&[NO_VALUE], "write a value behind the =, or \"\" for \"not set\""),
+        (
+            &["key with no value", "unexpected key or value", "extra `=`", "unexpected content"],
+            "a line is key = value, or the name of a table in brackets such as [fast]",
+        ),
+        (
+            &["unclosed table", "unclosed array table"],
+            "the brackets around a table's name are closed as they are opened: [fast], [[routes]]",
+        ),
+        (
+            &["unclosed array", "unclosed inline table", "missing comma", "missing assignment"],
+            "a list is [\"a\", \"b\"], a table on one line { body = \"json\", query = true }",
+        ),
+        (
+            &["invalid basic string", "invalid literal string", "missing escaped value"],
+            "a text ends on its line, with the quote it begins with; a backslash is doubled in \
+             \"…\", and itself in '…'",
+        ),
+    ];
+    let made = |slips: &[&str]| slips.iter().any(|slip| message.starts_with(slip));
+    slips.iter().find(|(slips, _)| made(slips)).map(|(_, hint)| *hint)
 }
 
 #[cfg(test)]
@@ -142,6 +184,32 @@ mod tests {
         assert_eq!(table["a"].value.origin, place(1, 5));
         let Node::Table(b) = &table["b"].value.node else { panic!("a table") };
         assert_eq!((&b["ü"].origin, &b["ü"].value.origin), (&place(3, 1), &place(3, 7)));
+    }
+
+    #[test]
+    fn slips_that_are_often_made_are_told_how_it_is_written() {
+        for (text, told) in [
+            ("ttl = 24h\n", "stand in quotes"),
+            ("ttl = soon\n", "stand in quotes"),
+            ("url = mysql://db/x\n", "stand in quotes"),
+            ("url = \n", "a value behind the ="),
+            ("url\n", "a line is key = value"),
+            ("a = 1 b = 2\n", "a line is key = value"),
+            ("a = 1\na = 2\n", "each key stands once"),
+            ("[a]\n[a]\n", "each key stands once"),
+            ("[fast\n", "closed as they are opened"),
+            ("[[routes]\n", "closed as they are opened"),
+            ("a = [1\n", "a list is"),
+            ("a = { b = 1 c = 2 }\n", "a list is"),
+            ("a = \"b\n", "a text ends on its line"),
+            ("a = 'b\n", "a text ends on its line"),
+            ("a = \"C:\\dir\"\n", "a backslash is doubled"),
+        ] {
+            let mistakes = parse(&"f.toml".into(), text).unwrap_err();
+            let hinted =
+                |mistake: &Mistake| mistake.hint.as_ref().is_some_and(|hint| hint.contains(told));
+            assert!(mistakes.iter().any(hinted), "{text:?}: {mistakes:#?}");
+        }
     }
 
     #[test]

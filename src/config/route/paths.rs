@@ -63,7 +63,9 @@ impl Taken {
             match *self.0.entry(key).or_insert(index) {
                 first if first == index => None,
                 first => {
-                    Some(Wrong::new(format!("routes[{first}] has the same path for {method}")))
+                    let what = format!("routes[{first}] has the same path for {method}");
+                    let hint = "make one route of the two, or give one of them other methods";
+                    Some(Wrong::new(what).hint(hint))
                 }
             }
         });

@@ -140,6 +140,10 @@ fn urls_are_told_by_their_scheme_and_never_repeated() {
         ("[durable]\nurl = 'redis://me:hunter2@db'", "use mysql://, postgres:// or sqlite://"),
         ("[durable]\nurl = 'mysql://me:hunter2/x@db'", "durable.url: this is not a URL"),
         ("[durable]\nurl = 'hunter2'", "durable.url: this is not a URL"),
+        ("[durable]\nurl = 'sqlite://:memory:'", "keeps nothing"),
+        ("[durable]\nurl = 'sqlite::memory:'", "name a file, such as sqlite://oncegate.db"),
+        ("[durable]\nurl = 'sqlite://a.db?mode=memory'", "durable.url: a database in memory"),
+        ("[fast]\nurl = 'sqlite://:memory:'", "fast.url: it starts with \"sqlite\"; use redis://"),
         ("[fast]\nurl = 'http://me:hunter2@c'", "fast.url: it starts with \"http\"; use redis://"),
         ("[reconciler]\nprobe_url = 'ftp://me:hunter2@a'", "use http:// or https://"),
     ] {
@@ -280,7 +284,7 @@ fn the_same_path_and_method_twice_is_named_whatever_its_parameters_are_called() 
         let found = in_table(&format!(
             "[[routes]]\npath = '{first}'\n[[routes]]\npath = '{second}'\nmethods = ['POST']"
         ));
-        assert_mistake(&found, ":5:8: routes[1].path: routes[0] has the same path for POST");
+        assert_mistake(&found, ":5:8: routes[1].path: routes[0] has the same path for POST; make");
     }
 }
 
