@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::{
-    Retry, Site, Tiers, assert_executed, assert_problem, assert_replayed, fresh_key, payments,
+    Retry, SOON, Site, Tiers, assert_executed, assert_problem, assert_replayed, fresh_key, payments,
 };
-use crate::support::{Answer, Gateway, Redis, Reply, Server};
+use crate::support::{Answer, Gateway, Redis, Reply, Server, eventually};
 
 async fn two(site: &Site, route: &str) -> [Gateway; 2] {
     [site.gateway(&payments(route)).await, site.gateway(&payments(route)).await]
@@ -61,6 +61,45 @@ async fn a_retry_at_the_other_gateway_is_replayed() {
     assert_eq!((retry.header("Location"), retry.header("Set-Cookie")), (Some("/pay/7"), None));
     assert_problem(&other.post("/pay", &key, "other").await, 409, "key-reused", Retry::No);
     assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+/// Which tier has answered how many retries.
+async fn replays(gateway: &Gateway) -> [f64; 2] {
+    let metrics = gateway.metrics().await;
+    ["fast", "durable"].map(|tier| metrics.sum("oncegate_replays_total", &[("tier", tier)]))
+}
+
+/// At another gateway, since the one that ran it has a copy of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_answers_are_not_for_the_fast_tier() {
+    let Some(site) = Tiers::MySqlRedis.site().await else { return };
+    let [one, other] = two(&site, "[fast]\nreplay_max_bytes = '1KiB'").await;
+    for (bytes, by) in [(500, [1.0, 0.0]), (2000, [1.0, 1.0])] {
+        site.upstream.on("/pay", Reply::new(201).filled(bytes));
+        let key = fresh_key();
+        let first = one.post("/pay", &key, "{}").await;
+        assert_executed(&first, 201);
+        assert_replayed(&other.post("/pay", &key, "{}").await, &first);
+        assert_eq!(replays(&other).await, by, "{bytes}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_stay_in_the_fast_tier_for_as_long_as_it_says() {
+    let Some(mut site) = Tiers::MySqlRedis.site().await else { return };
+    // Its own: whatever is in there is of this test.
+    let redis = Redis::start();
+    site.fast = redis.url();
+    let [one, other] = two(&site, "[fast]\nreplay_ttl = '1s'").await;
+    let key = fresh_key();
+    let first = one.post("/pay", &key, "{}").await;
+    assert_executed(&first, 201);
+    eventually("Redis forgets it", SOON, async || {
+        redis.try_command(&["DBSIZE"]).is_ok_and(|size| size == "0")
+    })
+    .await;
+    assert_replayed(&other.post("/pay", &key, "{}").await, &first);
+    assert_eq!(replays(&other).await, [0.0, 1.0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

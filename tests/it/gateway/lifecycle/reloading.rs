@@ -8,6 +8,7 @@ use crate::support::{Gateway, Reply, eventually};
 
 on_both_pairs!(
     routes_are_read_again,
+    limits_are_read_again,
     a_mistake_keeps_the_old_routes_and_is_named,
     a_running_request_is_not_disturbed,
 );
@@ -44,6 +45,30 @@ async fn routes_are_read_again(site: Site) {
     assert_problem(&gateway.post("/pay", &key, "other").await, 422, "key-reused", Retry::No);
     assert_replayed(&gateway.post("/pay", &key, "{}").await, &first);
     assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+async fn limits_are_read_again(site: Site) {
+    let limited = |max: u32| format!("[limits]\nmax_in_flight = {max}\n{}", payments(""));
+    let gateway = site.gateway(&limited(1)).await;
+    site.upstream.on("/pay/held", Reply::new(201).held());
+    let call = tokio::spawn(gateway.posting("/pay/held", &fresh_key(), "{}").send());
+    site.upstream.begun(1).await;
+    let busy = async || match gateway.get("/elsewhere").await.status {
+        503 => true,
+        status => {
+            assert_eq!(status, 201);
+            false
+        }
+    };
+    assert!(busy().await, "there is one already");
+    gateway.rewrite_config(&limited(2));
+    gateway.signal(libc::SIGHUP);
+    eventually("there is room for one more", SOON, async || !busy().await).await;
+    gateway.rewrite_config(&limited(1));
+    gateway.signal(libc::SIGHUP);
+    eventually("and then again not", SOON, busy).await;
+    site.upstream.let_go();
+    assert_executed(&call.await.expect("no panic"), 201);
 }
 
 async fn a_mistake_keeps_the_old_routes_and_is_named(site: Site) {

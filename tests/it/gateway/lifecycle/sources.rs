@@ -1,8 +1,8 @@
 //! Where a setting comes from: a flag wins over a variable, a variable over the file.
 
-use super::super::{PROGRAM, Tiers};
+use super::super::{PROGRAM, Retry, Tiers, assert_executed, assert_problem, fresh_key, payments};
 use crate::support::gateway::Launch;
-use crate::support::{Gateway, Upstream};
+use crate::support::{Gateway, Upstream, scratch};
 
 /// Which of the upstreams answers.
 async fn answering(gateway: &Gateway, upstreams: &[Upstream; 3]) -> usize {
@@ -48,6 +48,23 @@ async fn every_flag_has_its_variable() {
     assert_eq!(gateway.get("/").await.status, 201);
     assert_eq!(site.upstream.count(), 1);
     assert!(!gateway.stderr().contains("hunter2"), "{}", gateway.stderr());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_file_may_be_named_by_a_variable() {
+    let site = Tiers::SqliteMemory.site().await.expect("it needs no server");
+    let folder = scratch::folder("configuration");
+    let file = folder.path().join("elsewhere.toml");
+    let toml = format!("upstream = '{}'\n{}", site.upstream.url(), payments(""));
+    std::fs::write(&file, toml).expect("there is room");
+    let gateway = Launch::serve(PROGRAM)
+        .flag("--durable", &site.durable.url)
+        .variable("ONCEGATE_CONFIG", file.to_str().expect("paths are text"))
+        .listening()
+        .await;
+    let refused = gateway.ask("POST", "/pay").body("{}").send().await;
+    assert_problem(&refused, 400, "key-missing", Retry::No);
+    assert_executed(&gateway.post("/pay", &fresh_key(), "{}").await, 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -89,6 +89,9 @@ async fn without_its_fast_tier_it_starts_and_says_so() {
     assert_replayed(&gateway.post("/pay", &key, "{}").await, &first);
     assert_eq!(site.upstream.count_of(&key), 1);
     assert!(gateway.stderr().contains("fast tier"), "{}", gateway.stderr());
+    let metrics = gateway.metrics().await;
+    let errors = |tier| metrics.sum("oncegate_tier_errors_total", &[("tier", tier)]);
+    assert!(errors("fast") >= 1.0 && errors("durable") == 0.0, "{metrics:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

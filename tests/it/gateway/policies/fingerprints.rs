@@ -8,6 +8,7 @@ use crate::support::Gateway;
 
 on_both_pairs!(
     json_is_compared_by_what_it_says,
+    a_body_that_should_be_json_and_is_not_is_refused,
     only_the_named_fields_count,
     ignored_fields_do_not_count,
     headers_count_where_they_are_named,
@@ -45,6 +46,18 @@ async fn json_is_compared_by_what_it_says(site: Site) {
         r#"{"amount":100,"to":{"name":"é","tags":[1,2]},"more":null}"#,
     ];
     told_apart(&site, &gateway, first, &same, &other).await;
+}
+
+async fn a_body_that_should_be_json_and_is_not_is_refused(site: Site) {
+    let gateway = site.gateway(&payments("fingerprint = { body = 'json' }")).await;
+    let key = fresh_key();
+    for body in ["{", "no json", "{\"a\":1,\"a\":2}", "{\"amount\":9007199254740993}"] {
+        let refused = gateway.post("/pay", &key, body).await;
+        assert_problem(&refused, 400, "body-invalid", Retry::No);
+    }
+    assert_eq!(site.upstream.count(), 0);
+    // The key is as good as new.
+    assert_executed(&gateway.post("/pay", &key, "{\"a\":1}").await, 201);
 }
 
 async fn only_the_named_fields_count(site: Site) {
