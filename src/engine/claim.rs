@@ -13,7 +13,7 @@ use super::flights::Flight;
 use super::request::Request;
 use super::settling::{Settled, Settling};
 use crate::clock;
-use crate::idempotency::{Ending, Snapshot};
+use crate::idempotency::{Ending, Record, Snapshot};
 use crate::store::StoreError;
 use crate::store::tiered::Admitted;
 use crate::telemetry::traces::step;
@@ -60,6 +60,11 @@ impl Claim {
     /// 1, 2, 3 …; also what an upstream can fence by.
     pub fn attempt(&self) -> u32 {
         self.open.as_ref().map_or(0, |open| open.admitted.attempt)
+    }
+
+    /// Whether the record shows this attempt as its own.
+    pub fn owns(&self, record: &Record) -> bool {
+        self.open.as_ref().is_some_and(|open| open.admitted.fence == record.fence())
     }
 
     /// To be called right before the first byte is sent. A process that was stopped since it was
