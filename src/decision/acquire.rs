@@ -44,13 +44,14 @@ async fn decided(
             // Its lock ran out on the way, and somebody else may have it: nothing here was told to
             // run, so this caller comes second.
             Ok(found) => {
-                let second = found.as_ref().map(|found| decide(Some(found), &asked.asked, &asked.policy));
+                let second =
+                    found.as_ref().map(|found| decide(Some(found), &asked.asked, &asked.policy));
                 claim.release_later("its lock ran out before it was handed out");
                 match second {
                     Some(Decision::Replay(answer)) => replayed(answer),
                     Some(Decision::Refuse(refusal)) => refused(engine, &identity, refusal).await?,
                     Some(Decision::Wait { .. } | Decision::Execute(_)) | None => {
-                        let attempt = found.map_or(0, |found| found.record.attempt);
+                        let attempt = found.as_ref().map_or(0, |found| found.record.attempt);
                         said("RETRY_LATER", attempt, json!({ "reason": "in-progress" }))
                     }
                 }
@@ -68,7 +69,8 @@ async fn decided(
 /// The attempt that was claimed, under a lock that has not run out.
 fn runs(found: &Found, claim: &Claim) -> bool {
     let Found { record, now } = found;
-    claim.owns(record) && matches!(record.state, State::Processing { lease_until } if *now < lease_until)
+    claim.owns(record)
+        && matches!(record.state, State::Processing { lease_until } if *now < lease_until)
 }
 
 fn proceed(record: &Record) -> Response<Body> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::clock::Timestamp;
-use crate::idempotency::settle::{Verdict, conclude};
+use crate::idempotency::settle::{Earlier, Verdict, conclude};
 use crate::idempotency::{
     Ending, Fence, Found, Identity, Origin, Policy, Settlement, State, settle,
 };
@@ -86,7 +86,7 @@ impl Engine {
         let held = settle(
             Ending::Unknown { why },
             found.record.attempt,
-            crate::idempotency::settle::Earlier::Unknown,
+            Earlier::Unknown { attempt: found.record.attempt },
             &Policy::default(),
         );
         let fence = found.record.fence();

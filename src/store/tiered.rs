@@ -241,7 +241,7 @@ impl Tiered {
     ) -> Result<Option<Admitted>, StoreError> {
         let since = clock::now();
         let fence = Fence { id: record.id, token: take.token };
-        let earlier = earlier(record);
+        let Some(earlier) = Earlier::of(record) else { return Ok(None) };
         let asked = Asked {
             fingerprint: take.asked.fingerprint.or(record.fingerprint),
             credential: take.asked.credential.or(record.credential),
@@ -441,12 +441,5 @@ fn finished(record: &Record) -> Option<(Finished, Timestamp)> {
             Some((finished, *expires_at))
         }
         _ => None,
-    }
-}
-
-fn earlier(record: &Record) -> Earlier {
-    match record.state {
-        State::Processing { .. } | State::Unknown { .. } => Earlier::Unknown,
-        State::Failed { .. } | State::Succeeded { .. } => Earlier::Failed,
     }
 }

@@ -383,7 +383,8 @@ macro_rules! settle_of_rows {
                     .bind(row.body)
                     .bind(row.result_ref)
                     .bind(row.error)
-                    .bind(row.probe_in);
+                    .bind(row.probe_in)
+                    .bind(row.attempt);
             }
             Ok(query.execute(conn).await?.rows_affected())
         }

@@ -317,6 +317,10 @@ fn lesser(settlement: &Settlement) -> Vec<Settlement> {
             *text = "the database refused the text of this error".into();
         }
         Settlement::Release => return Vec::new(),
+        Settlement::Undo { attempt, back } => {
+            let undo = |back| Settlement::Undo { attempt: *attempt, back: Box::new(back) };
+            return lesser(back).into_iter().map(undo).collect();
+        }
     }
     let mut without_body = without_text.clone();
     if let Settlement::Succeed { answer, .. }

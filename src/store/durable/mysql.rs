@@ -109,6 +109,7 @@ impl Backend for MySqlBackend {
             column!(|row: &SettleRow<'_>| row.result_ref.map(|text| text.as_bytes().to_vec()));
             column!(|row: &SettleRow<'_>| row.error.map(|_| 0_i64));
             column!(|row: &SettleRow<'_>| row.error.map(|text| text.as_bytes().to_vec()));
+            column!(|row: &SettleRow<'_>| row.attempt);
         }
         for row in rows {
             query = query.bind(row.fence.id.0);
@@ -137,12 +138,14 @@ fn settle_text(rows: usize) -> String {
         &format!(
             "state = {}, due_at = {}, \
              attend_at = COALESCE({}, CASE WHEN decision = 1 THEN due_at END), result_ref = {}, \
-             last_error_at = COALESCE({}, last_error_at), last_error = COALESCE({}, last_error)",
+             last_error_at = COALESCE({}, last_error_at), last_error = COALESCE({}, last_error), \
+             attempt = COALESCE({}, attempt)",
             pick("?", rows),
             pick("{now} + ?", rows),
             pick("{now} + ?", rows),
             pick("?", rows),
             pick("{now} + ?", rows),
+            pick("?", rows),
             pick("?", rows),
         ),
     )

@@ -19,6 +19,8 @@ pub struct SettleRow<'a> {
     pub body: Option<&'a [u8]>,
     pub result_ref: Option<&'a str>,
     pub error: Option<&'a str>,
+    /// The number that an attempt which did not take place goes back to.
+    pub attempt: Option<i32>,
 }
 
 impl<'a> SettleRow<'a> {
@@ -35,6 +37,7 @@ impl<'a> SettleRow<'a> {
             body: None,
             result_ref: None,
             error: None,
+            attempt: None,
         };
         Some(match settlement {
             Settlement::Succeed { answer, result_ref, keep } => Self {
@@ -61,6 +64,9 @@ impl<'a> SettleRow<'a> {
                 ..blank("UNKNOWN")
             },
             Settlement::Release => return None,
+            Settlement::Undo { attempt, back } => {
+                Self { attempt: i32::try_from(*attempt).ok(), ..Self::new(fence, back)? }
+            }
         })
     }
 

@@ -81,7 +81,10 @@ async fn completed_elsewhere(database: Database) {
 }
 
 /// Inserts of records wait for this gate, which is shut, when they have written their row.
-async fn shut_a_gate(pool: &sqlx::MySqlPool, gate: &str) -> sqlx::pool::PoolConnection<sqlx::MySql> {
+async fn shut_a_gate(
+    pool: &sqlx::MySqlPool,
+    gate: &str,
+) -> sqlx::pool::PoolConnection<sqlx::MySql> {
     let mut keeper = pool.acquire().await.expect("it connects");
     let shut = format!("DO GET_LOCK('{gate}', 0)");
     let trigger = format!(

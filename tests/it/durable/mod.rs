@@ -112,6 +112,7 @@ promises! {
         a_repeated_settlement_is_applied_once
         a_second_ending_after_a_success_changes_nothing
         a_late_completion_ends_a_record_that_was_marked_unknown
+        an_attempt_that_did_not_take_place_gives_its_number_back_once
         settling_many_at_once_gives_each_record_its_own_answer;
     takeovers:
         a_running_lease_is_not_taken_over
