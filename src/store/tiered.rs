@@ -174,6 +174,7 @@ impl Tiered {
         policy: &Policy,
         token: Token,
     ) -> Result<(Step, Option<Found>), StoreError> {
+        let mut ours = Vec::new();
         for _ in 0..RACES {
             // A fresh id each time: one that may still be withdrawn is never used again.
             let mut claim = NewClaim::new(identity.clone(), *asked, policy.lease);
@@ -192,6 +193,12 @@ impl Tiered {
                 }
                 Claimed::Exists(found) => *found,
             };
+            ours.push(fence.id);
+            // It landed, and another took it over before we heard of it. It may be withdrawn at any
+            // time by its id and our token, so we are not the ones to run it again.
+            if ours.contains(&found.record.id) {
+                return Ok((Step::Busy, Some(found)));
+            }
             match decide(Some(&found), asked, policy) {
                 Decision::Execute(Admission::TakeOver) => {
                     let take = TakeOver {
