@@ -79,8 +79,9 @@ impl Claim {
         }
         let one = [(open.admitted.fence, *open.request.identity.digest())];
         // Boxed, as it is rare and large.
-        let lost = Box::pin(open.shared.tiers.renew(&one, lease)).await?;
-        Ok(if lost.is_empty() { StillOurs::Yes } else { StillOurs::No })
+        let not_renewed = Box::pin(open.shared.tiers.renew(&one, lease)).await?;
+        // Under our token but over: others were told that it may have happened.
+        Ok(if not_renewed.is_empty() { StillOurs::Yes } else { StillOurs::No })
     }
 
     /// Lets the attempt go on elsewhere: nothing here renews or ends it any more. It lives until

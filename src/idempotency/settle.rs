@@ -16,6 +16,7 @@ use super::{Policy, Record, Snapshot, State, WhenFailed};
 use crate::clock::Timestamp;
 
 const ERROR_MAX_CHARACTERS: usize = 4000;
+pub const WENT_SILENT: &str = "it went silent and nobody knows";
 
 /// What the runner saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,7 +211,7 @@ pub fn conclude(verdict: Verdict) -> Ending {
         Verdict::Failed => {
             Ending::Failed { answer: None, error: "settled as failed after it went silent".into() }
         }
-        Verdict::Unknown => Ending::Unknown { why: "it went silent and nobody knows".into() },
+        Verdict::Unknown => Ending::Unknown { why: WENT_SILENT.into() },
     }
 }
 

@@ -21,7 +21,7 @@ use crate::idempotency::{
     Refusal, Settlement, State, Token, decide, settle,
 };
 use crate::store::durable::{
-    Audit, AuditLine, Claimed, DurableTier, NewClaim, Right, TakeOver, Taken, Written,
+    Audit, AuditLine, Claimed, DurableTier, NewClaim, NotRenewed, Right, TakeOver, Taken, Written,
 };
 use crate::store::error::StoreError;
 use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Vacancy, Value};
@@ -339,12 +339,12 @@ impl Tiered {
         }
     }
 
-    /// Renews leases and their locks; returns the leases that are ours no more.
+    /// Renews leases and their locks; names the leases that could not be.
     pub async fn renew(
         &self,
         leases: &[(Fence, IdentityDigest)],
         lease: Duration,
-    ) -> Result<Vec<Fence>, StoreError> {
+    ) -> Result<NotRenewed, StoreError> {
         let fences = leases.iter().map(|(fence, _)| *fence).collect();
         let locks = async {
             if let Some(fast) = &self.fast {
@@ -356,6 +356,16 @@ impl Tiered {
         };
         let leases = observed(Operation::RenewLeases, self.durable.renew(fences, lease));
         tokio::join!(leases, locks).0
+    }
+
+    /// Marks an attempt whose lease is over as UNKNOWN. False: it is not over, or it has ended.
+    pub async fn hold(
+        &self,
+        fence: Fence,
+        why: &str,
+        probe_in: Duration,
+    ) -> Result<bool, StoreError> {
+        observed(Operation::Settle, self.durable.hold(fence, why, probe_in)).await
     }
 
     /// Takes a record that nobody runs away from whoever had it, as the next attempt.

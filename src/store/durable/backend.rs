@@ -60,6 +60,13 @@ pub trait Backend: Send + Sync + 'static {
         fences: &[Fence],
         lease: Duration,
     ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn hold(
+        &self,
+        conn: &mut Connection<Self>,
+        fence: Fence,
+        why: &str,
+        probe_in: Duration,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
     fn take_over(
         &self,
         conn: &mut Connection<Self>,
@@ -219,6 +226,22 @@ macro_rules! shared_operations {
             for fence in &fences {
                 query = query.bind(fence.token.0);
             }
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
+        async fn hold(
+            &self,
+            conn: &mut Connection<Self>,
+            fence: Fence,
+            why: &str,
+            probe_in: Duration,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let query = sqlx::query($statements.hold)
+                .bind(millis(probe_in))
+                .bind($text(why))
+                .bind(fence.id.0)
+                .bind(fence.token.0);
             Ok(query.execute(conn).await?.rows_affected())
         }
 

@@ -22,8 +22,8 @@ use super::sizes::MAX_IDS;
 use super::withdrawals::Withdrawals;
 use super::writer::{self, Crew};
 use super::{
-    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, NewClaim, TakeOver, Taken,
-    Writes, Written,
+    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, NewClaim, NotRenewed, TakeOver,
+    Taken, Writes, Written,
 };
 use crate::clock::Timestamp;
 use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement};
@@ -217,8 +217,8 @@ impl<B: Backend> DurableTier for Grouped<B> {
         self.answer(answer).await
     }
 
-    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<Vec<Fence>, StoreError> {
-        let mut lost = Vec::new();
+    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<NotRenewed, StoreError> {
+        let mut not_renewed = NotRenewed::default();
         for chunk in leases.chunks(MAX_IDS) {
             let fences: Arc<[Fence]> = chunk.into();
             let (renewed, asked) = (fences.clone(), fences.len() as u64);
@@ -238,10 +238,25 @@ impl<B: Backend> DurableTier for Grouped<B> {
                     Box::pin(async move { b.owners(c, &ids).await })
                 })
                 .await?;
-            let owners: HashMap<_, _> = owners.into_iter().map(|o| (o.id, o.token)).collect();
-            lost.extend(fences.iter().filter(|f| owners.get(&f.id.0) != Some(&f.token.0)).copied());
+            let owners: HashMap<_, _> = owners.into_iter().map(|o| (o.id, o)).collect();
+            for fence in &*fences {
+                match owners.get(&fence.id.0).filter(|owner| owner.token == fence.token.0) {
+                    None => not_renewed.lost.push(*fence),
+                    Some(owner) if owner.state != row::PROCESSING => not_renewed.over.push(*fence),
+                    Some(_) => {}
+                }
+            }
         }
-        Ok(lost)
+        Ok(not_renewed)
+    }
+
+    async fn hold(&self, fence: Fence, why: &str, probe_in: Duration) -> Result<bool, StoreError> {
+        let why: Arc<str> = why.into();
+        let held = self.run(move |b, c| {
+            let why = why.clone();
+            Box::pin(async move { b.hold(c, fence, &why, probe_in).await })
+        });
+        Ok(held.await? > 0)
     }
 
     async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError> {

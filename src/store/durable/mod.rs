@@ -97,6 +97,21 @@ pub enum Written {
     Fenced,
 }
 
+/// The leases that a renewal did not prolong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotRenewed {
+    /// Another attempt owns the record, or it is gone.
+    pub lost: Vec<Fence>,
+    /// The record still shows this attempt, which has ended or was marked UNKNOWN meanwhile.
+    pub over: Vec<Fence>,
+}
+
+impl NotRenewed {
+    pub fn is_empty(&self) -> bool {
+        self.lost.is_empty() && self.over.is_empty()
+    }
+}
+
 /// What the gauges show. Read from the indexes of open records, never from the whole table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -137,8 +152,11 @@ pub trait DurableTier: Send + Sync {
     async fn find(&self, identity: &Identity) -> Result<Option<Found>, StoreError>;
     async fn take_over(&self, take: TakeOver) -> Result<Taken, StoreError>;
     async fn settle(&self, fence: Fence, settlement: Settlement) -> Result<Written, StoreError>;
-    /// Renews every lease in one statement; returns the ones that are ours no more.
-    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<Vec<Fence>, StoreError>;
+    /// Renews every lease that runs in one statement; names the others.
+    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<NotRenewed, StoreError>;
+    /// Marks an attempt as UNKNOWN if its lease is over now, and leaves it its owner's. False: it
+    /// was renewed, or has ended meanwhile.
+    async fn hold(&self, fence: Fence, why: &str, probe_in: Duration) -> Result<bool, StoreError>;
 
     /// Removes the identity's record if it has expired.
     async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError>;

@@ -29,6 +29,7 @@ pub struct Statements {
     pub owners: Sizes,
     pub release: Sizes,
     pub renew: Sizes,
+    pub hold: &'static str,
     pub take_over: &'static str,
     pub remove_expired: &'static str,
     pub purge: &'static str,
@@ -92,6 +93,11 @@ impl Statements {
                 ),
                 " AND token IN ({list}) AND state = 'PROCESSING'",
             ),
+            hold: one(&format!(
+                "UPDATE {TABLE} SET state = 'UNKNOWN', due_at = {{now}}, attend_at = {{now}} + ?, \
+                 last_error = ?, last_error_at = {{now}}, updated_at = {{now}} \
+                 WHERE id = ? AND token = ? AND state = 'PROCESSING' AND due_at <= {{now}}"
+            )),
             take_over: one(&format!(
                 "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + ?, token = ?, \
                  due_at = {{now}} + ?, decision = COALESCE(?, decision), attend_at = {{now}} + ?, fingerprint = COALESCE(?, fingerprint), \
@@ -146,6 +152,7 @@ impl Statements {
             ("owners", self.owners.exactly(4)),
             ("release", self.release.exactly(4)),
             ("renew", self.renew.exactly(4)),
+            ("hold", self.hold),
             ("take_over", self.take_over),
             ("remove_expired", self.remove_expired),
             ("purge", self.purge),

@@ -62,7 +62,7 @@ pub async fn an_old_token_changes_nothing(fresh: Fresh) {
                 assert_eq!(record(&tier, "k").await, before, "{ending:?}");
             }
             let lost = tier.renew(vec![stranger], LONG * 2).await.expect("answered");
-            assert_eq!(lost, [stranger]);
+            assert_eq!(lost.lost, [stranger]);
             let (seen, token) = (stranger, Token::fresh());
             let take = TakeOver {
                 seen,

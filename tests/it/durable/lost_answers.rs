@@ -8,7 +8,9 @@ use std::time::Duration;
 use oncegate::idempotency::decide::Asked;
 use oncegate::idempotency::settle::Failure;
 use oncegate::idempotency::{Fence, Policy, Settlement, State, Token};
-use oncegate::store::durable::{Claimed, DurableOptions, Right, TakeOver, Taken, Written};
+use oncegate::store::durable::{
+    Claimed, DurableOptions, NotRenewed, Right, TakeOver, Taken, Written,
+};
 use oncegate::store::tiered::{FastSettings, Look, Step};
 use oncegate::store::{StoreError, Tiered};
 use tokio::io::AsyncReadExt;
@@ -265,7 +267,7 @@ async fn connections_that_broke_are_replaced_unnoticed(database: Database) {
         let key = format!("round {round}");
         assert!(look(&behind.tier, &key).await.is_none());
         let fence = running(&behind.tier, &key, LONG).await;
-        assert_eq!(behind.tier.renew(vec![fence], LONG).await, Ok(Vec::new()));
+        assert_eq!(behind.tier.renew(vec![fence], LONG).await, Ok(NotRenewed::default()));
         assert_eq!(apply(&behind.tier, fence, success("done")).await, Written::Applied);
     }
 }

@@ -124,6 +124,7 @@ promises! {
     leases:
         renewing_300_leases_at_once_keeps_them_all
         leases_that_are_lost_are_named
+        only_a_lease_that_is_over_is_held
         a_lease_that_ran_out_is_renewed_as_long_as_nobody_took_it;
     expiry:
         a_finished_record_expires_by_the_clock_of_the_database

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use oncegate::engine::{
-    Acquired, Engine, ExecuteError, Outcome, Request, Resolution, Settled,
-};
+use oncegate::engine::{Acquired, Engine, ExecuteError, Outcome, Request, Resolution, Settled};
+use oncegate::idempotency::decide::Asked;
 use oncegate::idempotency::{Policy, Record, Refusal, Snapshot, State, WhenFailed, WhenUnknown};
+use oncegate::store::durable::{Claimed, NewClaim};
 
 use super::on_every_pair;
 use crate::bed::{Operation, Site, execute, fresh_identity};
@@ -24,6 +24,7 @@ on_every_pair!(
     a_dropped_claim_is_unknown_and_under_retry_runs_again_once_the_lease_is_over,
     an_attempt_that_was_taken_over_is_fenced,
     a_late_answer_settles_a_record_that_was_held,
+    a_call_that_renewed_its_lease_meanwhile_is_not_held,
 );
 
 async fn fail(engine: &Engine, request: Request) -> Result<Outcome<usize>, ExecuteError<String>> {
@@ -174,7 +175,10 @@ async fn an_unknown_outcome_is_as_it_was_after_an_attempt_that_sent_nothing(site
         let mut again = None;
         eventually("it may run again", Duration::from_secs(10), async || {
             again = Some(engine.acquire(&request).await.expect("an answer"));
-            !matches!(again, Some(Acquired::Refuse(Refusal::OutcomeUnknown { retry_after: Some(_) })))
+            !matches!(
+                again,
+                Some(Acquired::Refuse(Refusal::OutcomeUnknown { retry_after: Some(_) }))
+            )
         })
         .await;
         let Some(Acquired::Execute(claim)) = again else {
@@ -279,4 +283,27 @@ async fn a_late_answer_settles_a_record_that_was_held(site: Site) {
         Acquired::Replay(replay) => assert_eq!(replay.answer, answer),
         _ => panic!("the answer that came late is the answer"),
     }
+}
+
+async fn a_call_that_renewed_its_lease_meanwhile_is_not_held(site: Site) {
+    let engine = site.engine().await;
+    let durable = engine.tiers().durable();
+    let identity = fresh_identity();
+    let claim = NewClaim::new(identity.clone(), Asked::default(), Duration::ZERO);
+    let fence = claim.fence;
+    assert!(matches!(durable.claim(claim).await, Ok(Claimed::New)));
+    let silent = durable.find(&identity).await.expect("it answers").expect("a record");
+    let lease = Duration::from_secs(600);
+    durable.renew(vec![fence], lease).await.expect("its owner is back");
+    assert_eq!(engine.hold_silent(&silent, lease).await, Ok(false));
+    let after = durable.find(&identity).await.expect("it answers").expect("a record");
+    assert_eq!(after.record.state.as_str(), "PROCESSING");
+    // One that stays silent is held.
+    durable.renew(vec![fence], Duration::ZERO).await.expect("it answers");
+    assert_eq!(engine.hold_silent(&silent, lease).await, Ok(true));
+    let after = durable.find(&identity).await.expect("it answers").expect("a record");
+    assert!(matches!(after.record.state, State::Unknown { retry_at } if retry_at <= after.now));
+    assert_eq!(after.record.fence(), fence);
+    assert_eq!(after.record.attend_at.map(|at| at.since(after.record.updated_at)), Some(lease));
+    assert!(after.record.last_error.expect("why").message.contains("silent"));
 }
