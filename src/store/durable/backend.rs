@@ -263,7 +263,8 @@ macro_rules! shared_operations {
                 .bind(take.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                 .bind(take.seen.id.0)
                 .bind(take.seen.token.0)
-                .bind(i32::from(take.right == Right::Operator));
+                .bind(i32::from(take.right == Right::Operator))
+                .bind(i32::from(take.right != Right::Probe));
             Ok(query.execute(conn).await?.rows_affected())
         }
 

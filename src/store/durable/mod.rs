@@ -78,7 +78,8 @@ pub enum Right {
     Due,
     /// The same, and a caller of the decision API will run it.
     Decision,
-    /// It has gone silent: it is taken to ask what became of it, which is no attempt of its own.
+    /// It has gone silent: it is taken to ask what became of it, which is no attempt of its own. Not
+    /// what has failed meanwhile: whoever listed it as silent may have done so minutes ago.
     Probe,
     /// An operator says so. A run under its lease is still left alone.
     Operator,

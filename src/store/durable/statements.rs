@@ -104,7 +104,8 @@ impl Statements {
                  credential = COALESCE(?, credential), expires_at = NULL, response_status = NULL, \
                  response_headers = NULL, response_body = NULL, updated_at = {{now}} \
                  WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
-                 AND (due_at <= {{now}} OR (? = 1 AND state <> 'PROCESSING'))"
+                 AND (due_at <= {{now}} OR (? = 1 AND state <> 'PROCESSING')) \
+                 AND (state <> 'FAILED' OR ? = 1)"
             )),
             remove_expired: one(&format!(
                 "DELETE FROM {TABLE} WHERE {SAME_IDENTITY} AND expires_at <= {{now}}"

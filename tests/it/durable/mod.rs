@@ -119,6 +119,7 @@ promises! {
         of_32_takers_through_two_instances_one_wins_and_the_old_owner_is_fenced
         a_takeover_and_a_completion_never_both_win
         a_failure_is_taken_over_from_its_time_on
+        a_probe_takes_only_what_has_gone_silent
         an_operator_takes_what_nobody_runs_and_nothing_else
         a_takeover_clears_the_answer_and_its_expiry_and_keeps_the_error;
     leases:

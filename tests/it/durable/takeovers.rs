@@ -120,6 +120,27 @@ pub async fn a_failure_is_taken_over_from_its_time_on(fresh: Fresh) {
     }
 }
 
+pub async fn a_probe_takes_only_what_has_gone_silent(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let silent = Settlement::Hold {
+        why: "silence".into(),
+        retry_in: Duration::ZERO,
+        probe_in: Duration::ZERO,
+    };
+    let unknown = settled(&tier, "unknown", silent).await;
+    let abandoned = running(&tier, "abandoned", Duration::ZERO).await;
+    let failure = fail(Failure::ExecuteAgain { after: Duration::ZERO });
+    // It was abandoned when it was listed; then its owner came back and said how it ended.
+    let failed = settled(&tier, "failed", failure).await;
+    let before = record(&tier, "failed").await;
+    passed(&tier, "failed", Duration::from_millis(1)).await;
+    assert_eq!(take(&tier, failed, Right::Probe).await.0, Taken::Lost);
+    assert_eq!(record(&tier, "failed").await, before);
+    for owner in [unknown, abandoned] {
+        assert_eq!(take(&tier, owner, Right::Probe).await.0, Taken::Won { attempt: 1 });
+    }
+}
+
 pub async fn an_operator_takes_what_nobody_runs_and_nothing_else(fresh: Fresh) {
     let tier = fresh.open().await;
     let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG, probe_in: LONG };
