@@ -368,24 +368,6 @@ impl Tiered {
         observed(Operation::Settle, self.durable.hold(fence, why, probe_in)).await
     }
 
-    /// Takes a record that nobody runs away from whoever had it, as the next attempt.
-    pub async fn take_for_operator(
-        &self,
-        identity: &Identity,
-        policy: &Policy,
-    ) -> Result<Option<Admitted>, StoreError> {
-        let found = observed(Operation::Find, self.durable.find(identity)).await?;
-        let Some(found) = found else { return Ok(None) };
-        let take = TakeOver {
-            seen: found.record.fence(),
-            token: Token::fresh(),
-            lease: policy.lease,
-            asked: Asked::default(),
-            right: Right::Operator,
-        };
-        self.take_over(take, &found.record, policy).await
-    }
-
     /// Takes a call that has gone silent, to ask what became of it.
     pub async fn take_to_probe(
         &self,
@@ -410,16 +392,27 @@ impl Tiered {
         Ok(removed)
     }
 
+    /// Ends a record that nobody runs, whoever had it before. False: there was none.
+    pub async fn resolve(
+        &self,
+        identity: &Identity,
+        settlement: Settlement,
+        audit: Audit,
+    ) -> Result<bool, StoreError> {
+        let resolved = self.durable.resolve(identity, settlement, audit);
+        let resolved = observed(Operation::Resolve, resolved).await?;
+        if resolved {
+            self.forget_fast(identity.digest()).await;
+        }
+        Ok(resolved)
+    }
+
     /// False: the fast tier could not be reached, so a copy may still be there.
     pub async fn forget_fast(&self, identity: &IdentityDigest) -> bool {
         match &self.fast {
             Some(fast) => observed(Operation::ForgetFast, fast.forget(identity)).await.is_ok(),
             None => true,
         }
-    }
-
-    pub async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {
-        self.durable.audit(identity, audit).await
     }
 
     pub async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {

@@ -315,21 +315,17 @@ impl World {
     }
 
     async fn operate(&self, identity: usize, settlement: Settlement) -> bool {
-        let tiers = self.tiers();
         let before = self.find(identity).await;
         let expected = &self.expected[identity];
-        let policy = Self::policy(identity);
-        let identity = &self.identities[identity];
-        let Some(taken) = tiers.take_for_operator(identity, &policy).await.expect("it answers")
-        else {
+        let audit = Audit { actor: "ops".into(), action: "resolve", note: String::new() };
+        let resolved = self.tiers().resolve(&self.identities[identity], settlement, audit).await;
+        if !resolved.expect("it answers") {
+            assert_eq!(before, self.find(identity).await, "a refused resolution changed something");
             return false;
-        };
+        }
         assert!(expected.answer.is_none(), "an operator overwrote an answer");
         let running = before.is_some_and(|record| record.state.as_str() == "PROCESSING");
-        assert!(!running || expected.lease_over, "an operator took a running call");
-        let written = tiers.settle(taken.fence, &settlement).await.expect("it answers");
-        assert_eq!(written, Written::Applied);
-        tiers.forget_fast(identity.digest()).await;
+        assert!(!running || expected.lease_over, "an operator ended a running call");
         true
     }
 

@@ -14,7 +14,7 @@ use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::settle_row::SettleRow;
 use super::{Audit, NewClaim, TakeOver};
 use crate::clock::{Timestamp, millis};
-use crate::idempotency::{Fence, Identity, Origin, RecordId};
+use crate::idempotency::{Fence, Identity, Origin, RecordId, Settlement, Token};
 
 pub type Connection<B> = <<B as Backend>::Db as Database>::Connection;
 pub type Outcome<T> = Result<T, sqlx::Error>;
@@ -106,13 +106,13 @@ pub trait Backend: Send + Sync + 'static {
         conn: &mut Connection<Self>,
         stuck_after: Duration,
     ) -> impl Future<Output = Outcome<CountsRow>> + Send;
-    /// The audit line alone, or with the record's removal in one transaction.
-    fn audit(
+    /// What an operator does to a record and the line that says so, in one transaction.
+    fn operate(
         &self,
         conn: &mut Connection<Self>,
+        change: &Change,
         identity: &Identity,
         audit: &Audit,
-        removal: Removal,
     ) -> impl Future<Output = Outcome<u64>> + Send;
     fn audit_after(
         &self,
@@ -140,10 +140,11 @@ pub trait Backend: Send + Sync + 'static {
     ) -> impl Future<Output = Outcome<Vec<AuditRow>>> + Send;
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
-    Keep,
+/// By the row that was seen, not by its name: a repetition must not hit what came after it.
+pub enum Change {
     Remove(RecordId),
+    /// Ends it under a token that nobody has, so that whoever had it before is fenced.
+    Resolve { seen: Fence, by: Token, settlement: Settlement },
 }
 
 /// The operations whose statements are shared, for one database: `$text` is how it binds text.
@@ -250,8 +251,8 @@ macro_rules! shared_operations {
             let origin = match take.right {
                 Right::Decision => Some(Origin::Decision),
                 Right::Due => Some(Origin::Call),
-                // They run nothing: it stays whose it was.
-                Right::Probe | Right::Operator => None,
+                // It runs nothing: it stays whose it was.
+                Right::Probe => None,
             };
             let query = sqlx::query($statements.take_over)
                 .bind(i32::from(take.right != Right::Probe))
@@ -263,7 +264,6 @@ macro_rules! shared_operations {
                 .bind(take.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                 .bind(take.seen.id.0)
                 .bind(take.seen.token.0)
-                .bind(i32::from(take.right == Right::Operator))
                 .bind(i32::from(take.right != Right::Probe));
             Ok(query.execute(conn).await?.rows_affected())
         }
@@ -338,25 +338,42 @@ macro_rules! shared_operations {
             sqlx::query_as($statements.counts).bind(millis(stuck_after)).fetch_one(conn).await
         }
 
-        async fn audit(
+        async fn operate(
             &self,
             conn: &mut Connection<Self>,
+            change: &Change,
             identity: &Identity,
             audit: &Audit,
-            removal: Removal,
         ) -> Outcome<u64> {
             let _turn = self.turn().await;
             let (key, scope, tenant) = identity.index_order();
             let mut both = sqlx::Connection::begin(conn).await?;
-            let removed = match removal {
-                Removal::Keep => 0,
-                Removal::Remove(id) => sqlx::query($statements.forget)
-                    .bind(id.0)
-                    .execute(&mut *both)
-                    .await?
-                    .rows_affected(),
+            let query = match change {
+                Change::Remove(id) => Some(sqlx::query($statements.forget).bind(id.0)),
+                Change::Resolve { seen, by, settlement } => {
+                    SettleRow::new(*seen, settlement).map(|row| {
+                        sqlx::query($statements.resolve)
+                            .bind(row.state)
+                            .bind(by.0)
+                            .bind(row.due_in)
+                            .bind(row.keep)
+                            .bind(row.due_in)
+                            .bind(row.status)
+                            .bind(row.headers)
+                            .bind(row.body)
+                            .bind(row.result_ref.map($text))
+                            .bind(row.error.map($text))
+                            .bind(row.error.map(|_| 0_i64))
+                            .bind(seen.id.0)
+                            .bind(seen.token.0)
+                    })
+                }
             };
-            if removed > 0 || removal == Removal::Keep {
+            let changed = match query {
+                Some(query) => query.execute(&mut *both).await?.rows_affected(),
+                None => 0,
+            };
+            if changed > 0 {
                 sqlx::query($statements.audit)
                     .bind($text(audit.actor.as_str()))
                     .bind($text(audit.action))
@@ -368,7 +385,7 @@ macro_rules! shared_operations {
                     .await?;
             }
             both.commit().await?;
-            Ok(removed)
+            Ok(changed)
         }
 
         async fn audit_after(
@@ -438,7 +455,7 @@ pub mod operations {
     pub use super::super::settle_row::SettleRow;
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, NewClaim, Right, TakeOver};
-    pub use super::{Backend, Connection, Outcome, Removal, attended, decision};
+    pub use super::{Backend, Change, Connection, Outcome, attended, decision};
     pub(in super::super) use super::{settle_of_rows, shared_operations};
     pub use crate::clock::{Timestamp, millis};
     pub use crate::idempotency::{Fence, Identity, Origin};

@@ -309,7 +309,7 @@ fn verdict(fence: &Fence, settlement: &Settlement, owner: Option<&OwnerRow>) -> 
 
 /// What is left of an ending that the database refuses: first without its text, which says less
 /// than the answer, then also without the body.
-fn lesser(settlement: &Settlement) -> Vec<Settlement> {
+pub fn lesser(settlement: &Settlement) -> Vec<Settlement> {
     let mut without_text = settlement.clone();
     match &mut without_text {
         Settlement::Succeed { result_ref, .. } => *result_ref = None,

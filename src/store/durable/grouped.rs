@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::backend::{Backend, Connection, Removal};
-use super::batches::{ClaimJob, ClaimWriter, SettleJob, SettleWriter};
+use super::backend::{Backend, Change, Connection};
+use super::batches::{ClaimJob, ClaimWriter, SettleJob, SettleWriter, lesser};
 use super::connection::Kept;
 use super::listing::{Listing, Page, Position, WINDOWS, Walk};
 use super::row::{self, AuditRow, Row};
@@ -26,7 +26,7 @@ use super::{
     Taken, Writes, Written,
 };
 use crate::clock::Timestamp;
-use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement};
+use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement, Token};
 use crate::store::StoreError;
 
 const MIGRATION_TRIES: u32 = 20;
@@ -304,17 +304,37 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError> {
-        // By its row, not by its name: a repetition must not remove what came after it.
         let Some(found) = self.find(identity).await? else { return Ok(false) };
         let id = found.record.id;
-        if self.audited(identity, audit, Removal::Remove(id)).await? > 0 {
+        if self.operated(Change::Remove(id), identity, audit).await? > 0 {
             return Ok(true);
         }
         Ok(self.find(identity).await?.is_none_or(|found| found.record.id != id))
     }
 
-    async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {
-        self.audited(identity, audit, Removal::Keep).await.map(drop)
+    async fn resolve(
+        &self,
+        identity: &Identity,
+        settlement: Settlement,
+        audit: Audit,
+    ) -> Result<bool, StoreError> {
+        let Some(found) = self.find(identity).await? else { return Ok(false) };
+        let (seen, by) = (found.record.fence(), Token::fresh());
+        let lesser = lesser(&settlement);
+        let change = |settlement| Change::Resolve { seen, by, settlement };
+        let mut changed = self.operated(change(settlement), identity, audit.clone()).await;
+        for lesser in lesser {
+            let Err(StoreError::Rejected { reason, .. }) = &changed else {
+                break;
+            };
+            tracing::warn!(reason, "a resolution could not be stored whole: kept without");
+            changed = self.operated(change(lesser), identity, audit.clone()).await;
+        }
+        if changed? > 0 {
+            return Ok(true);
+        }
+        // Written the first time, when that was not heard of, it shows our token.
+        Ok(self.find(identity).await?.is_some_and(|found| found.record.token == by))
     }
 
     async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {
@@ -380,16 +400,16 @@ impl<B: Backend> Grouped<B> {
         rows.await?.into_iter().map(Row::found).collect()
     }
 
-    async fn audited(
+    async fn operated(
         &self,
+        change: Change,
         identity: &Identity,
         audit: Audit,
-        removal: Removal,
     ) -> Result<u64, StoreError> {
-        let line = (identity.clone(), audit);
+        let all = Arc::new((change, identity.clone(), audit));
         self.run(move |b, c| {
-            let (identity, audit) = line.clone();
-            Box::pin(async move { b.audit(c, &identity, &audit, removal).await })
+            let all = all.clone();
+            Box::pin(async move { b.operate(c, &all.0, &all.1, &all.2).await })
         })
         .await
     }

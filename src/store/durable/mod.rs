@@ -81,8 +81,6 @@ pub enum Right {
     /// It has gone silent: it is taken to ask what became of it, which is no attempt of its own. Not
     /// what has failed meanwhile: whoever listed it as silent may have done so minutes ago.
     Probe,
-    /// An operator says so. A run under its lease is still left alone.
-    Operator,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +178,14 @@ pub trait DurableTier: Send + Sync {
 
     /// Removes a record that nobody runs, leaving an audit line. False: there was none to remove.
     async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError>;
-    async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError>;
+    /// Ends a record that nobody runs and that has no success yet, whoever had it before, leaving an
+    /// audit line. False: there was none to end.
+    async fn resolve(
+        &self,
+        identity: &Identity,
+        settlement: Settlement,
+        audit: Audit,
+    ) -> Result<bool, StoreError>;
     /// The audit trail after a line; `i64::MAX` as the line asks only for the newest.
     async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError>;
     /// What was done to one record, in order.

@@ -38,6 +38,7 @@ pub struct Statements {
     pub attend: &'static str,
     pub counts: &'static str,
     pub forget: &'static str,
+    pub resolve: &'static str,
     pub audit: &'static str,
     pub audit_after: &'static str,
     pub audit_newest: &'static str,
@@ -104,8 +105,7 @@ impl Statements {
                  credential = COALESCE(?, credential), expires_at = NULL, response_status = NULL, \
                  response_headers = NULL, response_body = NULL, updated_at = {{now}} \
                  WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
-                 AND (due_at <= {{now}} OR (? = 1 AND state <> 'PROCESSING')) \
-                 AND (state <> 'FAILED' OR ? = 1)"
+                 AND due_at <= {{now}} AND (state <> 'FAILED' OR ? = 1)"
             )),
             remove_expired: one(&format!(
                 "DELETE FROM {TABLE} WHERE {SAME_IDENTITY} AND expires_at <= {{now}}"
@@ -132,6 +132,16 @@ impl Statements {
             )),
             forget: one(&format!(
                 "DELETE FROM {TABLE} WHERE id = ? \
+                 AND NOT (state = 'PROCESSING' AND due_at > {{now}})"
+            )),
+            resolve: one(&format!(
+                "UPDATE {TABLE} SET state = ?, attempt = attempt + 1, token = ?, \
+                 due_at = {{now}} + ?, expires_at = {{now}} + ?, \
+                 attend_at = CASE WHEN decision = 1 THEN {{now}} + ? END, response_status = ?, \
+                 response_headers = ?, response_body = ?, result_ref = ?, \
+                 last_error = COALESCE(?, last_error), \
+                 last_error_at = COALESCE({{now}} + ?, last_error_at), updated_at = {{now}} \
+                 WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
                  AND NOT (state = 'PROCESSING' AND due_at > {{now}})"
             )),
             audit: one("INSERT INTO oncegate_audit \
@@ -162,6 +172,7 @@ impl Statements {
             ("attend", self.attend),
             ("counts", self.counts),
             ("forget", self.forget),
+            ("resolve", self.resolve),
             ("audit", self.audit),
             ("audit_after", self.audit_after),
             ("audit_newest", self.audit_newest),

@@ -64,13 +64,8 @@ pub async fn an_old_token_changes_nothing(fresh: Fresh) {
             let lost = tier.renew(vec![stranger], LONG * 2).await.expect("answered");
             assert_eq!(lost.lost, [stranger]);
             let (seen, token) = (stranger, Token::fresh());
-            let take = TakeOver {
-                seen,
-                token,
-                lease: LONG,
-                asked: Asked::default(),
-                right: Right::Operator,
-            };
+            let right = Right::Due;
+            let take = TakeOver { seen, token, lease: LONG, asked: Asked::default(), right };
             assert_eq!(tier.take_over(take).await, Ok(Taken::Lost));
             assert_eq!(record(&tier, "k").await, before);
         }
@@ -220,10 +215,8 @@ pub async fn an_attempt_that_did_not_take_place_gives_its_number_back_once(fresh
         assert_eq!(apply(&tier, old, undo(7)).await, Written::Fenced);
         // Beside others in its batch, which keep their numbers; and told twice.
         let (_, beside) = taken_over(&tier, &format!("{key} neighbour")).await;
-        let (undone, other) = tokio::join!(
-            tier.settle(new, undo(1)),
-            tier.settle(beside, fail(Failure::Refuse)),
-        );
+        let (undone, other) =
+            tokio::join!(tier.settle(new, undo(1)), tier.settle(beside, fail(Failure::Refuse)),);
         assert_eq!((undone, other), (Ok(Written::Applied), Ok(Written::Applied)));
         let state = record(&tier, key).await;
         assert_eq!(apply(&tier, new, undo(1)).await, Written::Applied);

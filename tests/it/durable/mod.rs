@@ -120,8 +120,7 @@ promises! {
         a_takeover_and_a_completion_never_both_win
         a_failure_is_taken_over_from_its_time_on
         a_probe_takes_only_what_has_gone_silent
-        an_operator_takes_what_nobody_runs_and_nothing_else
-        a_takeover_clears_the_answer_and_its_expiry_and_keeps_the_error;
+        a_takeover_clears_the_expiry_and_keeps_the_error;
     leases:
         renewing_300_leases_at_once_keeps_them_all
         leases_that_are_lost_are_named
@@ -141,6 +140,8 @@ promises! {
     operators:
         forgetting_removes_the_record_and_leaves_an_audit_line
         forgetting_leaves_a_run_under_its_lease_alone
+        an_operator_ends_what_nobody_runs_and_nothing_else
+        each_way_to_resolve_a_record_reads_back_whole
         the_audit_trail_is_read_in_order_and_in_pages;
     listing:
         records_are_listed_newest_first_in_pages

@@ -141,44 +141,16 @@ pub async fn a_probe_takes_only_what_has_gone_silent(fresh: Fresh) {
     }
 }
 
-pub async fn an_operator_takes_what_nobody_runs_and_nothing_else(fresh: Fresh) {
+pub async fn a_takeover_clears_the_expiry_and_keeps_the_error(fresh: Fresh) {
     let tier = fresh.open().await;
-    let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG, probe_in: LONG };
-    for (key, ending) in [
-        ("unknown", hold),
-        ("again", fail(Failure::ExecuteAgain { after: LONG })),
-        ("replay", fail(Failure::Replay { answer: answer("no") })),
-        ("refuse", fail(Failure::Refuse)),
-    ] {
-        let owner = settled(&tier, key, ending).await;
-        assert_eq!(take(&tier, owner, Right::Operator).await.0, SECOND, "{key}");
-        assert_eq!(apply(&tier, owner, success("late")).await, Written::Fenced);
-    }
-    let owner = running(&tier, "running", LONG).await;
-    assert_eq!(take(&tier, owner, Right::Operator).await.0, Taken::Lost);
-    let owner = settled(&tier, "done", success("done")).await;
-    let before = record(&tier, "done").await;
-    assert_eq!(take(&tier, owner, Right::Operator).await.0, Taken::Lost);
-    assert_eq!(record(&tier, "done").await, before);
-    let owner = running(&tier, "abandoned", SHORT).await;
-    passed(&tier, "abandoned", SHORT).await;
-    assert_eq!(take(&tier, owner, Right::Operator).await.0, SECOND);
-}
-
-pub async fn a_takeover_clears_the_answer_and_its_expiry_and_keeps_the_error(fresh: Fresh) {
-    let tier = fresh.open().await;
-    let failed = Settlement::Fail {
-        then: Failure::Replay { answer: answer("no") },
-        error: "refused".into(),
-        keep: SHORT,
-    };
+    let then = Failure::ExecuteAgain { after: Duration::ZERO };
+    let failed = Settlement::Fail { then, error: "refused".into(), keep: SHORT };
     let owner = settled(&tier, "k", failed).await;
-    let (taken, new) = take(&tier, owner, Right::Operator).await;
+    let (taken, new) = take(&tier, owner, Right::Due).await;
     assert_eq!(taken, SECOND);
     let kept = record(&tier, "k").await.last_error;
     assert!(matches!(kept, Some(LastError { message, .. }) if message == "refused"));
-    let cleared = "SELECT idem_key FROM oncegate_records WHERE response_status IS NULL \
-         AND response_headers IS NULL AND response_body IS NULL AND expires_at IS NULL";
+    let cleared = "SELECT idem_key FROM oncegate_records WHERE expires_at IS NULL";
     assert_eq!(Raw::connect(&fresh).await.column(cleared).await.len(), 1);
     // What would have expired by now runs.
     passed(&tier, "k", SHORT).await;
