@@ -294,7 +294,7 @@ impl World {
 
     async fn settle(&self, run: &Run, settlement: Settlement) -> Written {
         let before = self.find(run.identity).await;
-        let tiers = self.tiers();
+        let (tiers, began) = (self.tiers(), oncegate::clock::now());
         let written = tiers.settle(run.admitted.fence, &settlement).await.expect("it answers");
         if written == Written::Fenced {
             assert_eq!(before, self.find(run.identity).await, "a fenced write changed something");
@@ -305,7 +305,7 @@ impl World {
         let held = match settlement {
             Settlement::Succeed { answer, keep, .. } if written == Written::Applied => {
                 let finished = Finished { fingerprint: None, credential: None, answer };
-                Some(Held::for_the_next(keep, finished))
+                Some(Held::since(began, keep, finished))
             }
             _ => None,
         };
