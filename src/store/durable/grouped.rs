@@ -195,14 +195,16 @@ impl<B: Backend> DurableTier for Grouped<B> {
     async fn take_over(&self, take: TakeOver) -> Result<Taken, StoreError> {
         let id = take.seen.id.0;
         let token = take.token.0;
-        self.run(move |b, c| {
+        // The count would not tell a lost race from an answer that was lost on its way. Read where it
+        // was written: behind a balancer another connection may lead to a server that lags.
+        let owners = self.run(move |b, c| {
             let take = take.clone();
-            Box::pin(async move { b.take_over(c, &take).await })
-        })
-        .await?;
-        // The count would not tell a lost race from an answer that was lost on its way.
-        let owners =
-            self.run(move |b, c| Box::pin(async move { b.owners(c, &[id]).await })).await?;
+            Box::pin(async move {
+                b.take_over(c, &take).await?;
+                b.owners(c, &[id]).await
+            })
+        });
+        let owners = owners.await?;
         Ok(match owners.first() {
             Some(owner) if owner.token == token => {
                 Taken::Won { attempt: u32::try_from(owner.attempt).unwrap_or(u32::MAX) }
@@ -221,23 +223,18 @@ impl<B: Backend> DurableTier for Grouped<B> {
         let mut not_renewed = NotRenewed::default();
         for chunk in leases.chunks(MAX_IDS) {
             let fences: Arc<[Fence]> = chunk.into();
-            let (renewed, asked) = (fences.clone(), fences.len() as u64);
-            let matched = self
-                .run(move |b, c| {
-                    let fences = renewed.clone();
-                    Box::pin(async move { b.renew(c, &fences, lease).await })
+            let renewed = fences.clone();
+            let owners = self.run(move |b, c| {
+                let fences = renewed.clone();
+                Box::pin(async move {
+                    if b.renew(c, &fences, lease).await? == fences.len() as u64 {
+                        return Ok(None);
+                    }
+                    let ids: Vec<_> = fences.iter().map(|fence| fence.id.0).collect();
+                    b.owners(c, &ids).await.map(Some)
                 })
-                .await?;
-            if matched == asked {
-                continue;
-            }
-            let ids: Arc<[_]> = fences.iter().map(|fence| fence.id.0).collect();
-            let owners = self
-                .run(move |b, c| {
-                    let ids = ids.clone();
-                    Box::pin(async move { b.owners(c, &ids).await })
-                })
-                .await?;
+            });
+            let Some(owners) = owners.await? else { continue };
             let owners: HashMap<_, _> = owners.into_iter().map(|o| (o.id, o)).collect();
             for fence in &*fences {
                 match owners.get(&fence.id.0).filter(|owner| owner.token == fence.token.0) {

@@ -1,16 +1,23 @@
 //! The next attempt of a record: when it may begin, and that only one begins.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use oncegate::idempotency::decide::Asked;
 use oncegate::idempotency::record::LastError;
 use oncegate::idempotency::settle::Failure;
 use oncegate::idempotency::{Fence, Settlement, State, Token};
-use oncegate::store::durable::{Right, TakeOver, Taken, Written};
+use oncegate::store::durable::{self, Claimed, DurableOptions, Right, TakeOver, Taken, Written};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::raw::Raw;
-use super::{LONG, SHORT, Tier, answer, apply, passed, record, running, settled, success};
+use super::{
+    LONG, SHORT, Tier, answer, apply, claim_of, passed, record, running, settled, success,
+};
 use crate::bed::{Fresh, identity};
+use crate::support::MariaDb;
+use crate::support::servers::{self, Kind, Server};
 
 const SECOND: Taken = Taken::Won { attempt: 2 };
 
@@ -157,4 +164,52 @@ pub async fn a_takeover_clears_the_expiry_and_keeps_the_error(fresh: Fresh) {
     assert_eq!(tier.purge(10).await, Ok(0));
     tier.remove_expired(&identity("k")).await.expect("answered");
     assert_eq!(record(&tier, "k").await.fence(), new);
+}
+
+/// Leads connections to two servers in turn.
+async fn balancer(servers: [SocketAddr; 2]) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    tokio::spawn(async move {
+        for server in servers.into_iter().cycle() {
+            let Ok((mut client, _)) = listener.accept().await else { return };
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(server).await?;
+                copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    address
+}
+
+/// The other server stands for a replica that lags: it has the record as it was before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_takeover_is_judged_where_it_was_written() {
+    if !servers::require(Kind::MariaDb) {
+        return;
+    }
+    let both = [MariaDb::start(), MariaDb::start()];
+    let url = |address: SocketAddr| {
+        both[0].url().replace(&both[0].addr().to_string(), &address.to_string())
+    };
+    let open = |address| {
+        let tier = durable::open(&url(address), &DurableOptions::default());
+        tier.expect("the URL names a durable tier")
+    };
+    let addresses = [both[0].addr(), both[1].addr()];
+    let direct = addresses.map(open);
+    for tier in &direct {
+        tier.migrate().await.expect("a fresh database can be migrated");
+    }
+    let balanced = open(balancer(addresses).await);
+    for round in 0..6 {
+        let claim = claim_of(&identity(&round.to_string()), Duration::ZERO);
+        for tier in &direct {
+            assert!(matches!(tier.claim(claim.clone()).await, Ok(Claimed::New)));
+        }
+        // Enough at once that several connections are open, and rest in turn.
+        let looks = (0..4).map(|_| balanced.find(&claim.identity));
+        futures_util::future::join_all(looks).await;
+        assert_eq!(take(&balanced, claim.fence, Right::Due).await.0, SECOND, "round {round}");
+    }
 }
