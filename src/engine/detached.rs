@@ -80,7 +80,7 @@ impl Engine {
                 // Begun, it is carried through, whether or not the caller waits for it.
                 let work = end(self.shared.clone(), record, settlement);
                 let done = self.shared.runtime.spawn(work).await;
-                done.unwrap_or_else(|error| Err(StoreError::unavailable("engine", error)))?
+                done.unwrap_or_else(|error| Err(StoreError::busy("engine", error)))?
             }
         };
         if finished == Finished::Fenced {

@@ -54,7 +54,7 @@ impl Engine {
         };
         // Begun, it is carried through, whether or not the operator waits for it.
         let done = self.shared.runtime.spawn(work).await;
-        match done.unwrap_or_else(|error| Err(StoreError::unavailable("engine", error)))? {
+        match done.unwrap_or_else(|error| Err(StoreError::busy("engine", error)))? {
             true => Ok(()),
             false => Err(OperatorError::NotOpen),
         }

@@ -336,5 +336,5 @@ fn only<B: Backend, T>(mut one: Vec<T>) -> Result<T, StoreError> {
 }
 
 fn gone<B: Backend>() -> StoreError {
-    StoreError::unavailable(B::NAME, "the record keeps changing under this write")
+    StoreError::busy(B::NAME, "the record keeps changing under this write")
 }

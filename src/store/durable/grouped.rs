@@ -117,7 +117,7 @@ fn may_be_a_race(error: &MigrateError) -> bool {
 
 fn full<B: Backend, J>(error: TrySendError<J>) -> StoreError {
     match error {
-        TrySendError::Full(_) => StoreError::unavailable(B::NAME, "too many writes are waiting"),
+        TrySendError::Full(_) => StoreError::busy(B::NAME, "too many writes are waiting"),
         TrySendError::Closed(_) => StoreError::Misconfigured(format!("{} was closed", B::NAME)),
     }
 }
