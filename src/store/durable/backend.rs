@@ -27,6 +27,14 @@ pub trait Backend: Send + Sync + 'static {
     fn pool(&self) -> &Pool<Self::Db>;
     /// The statement was understood and its values refused.
     fn refuses_the_value(error: &sqlx::Error) -> bool;
+    /// Whether these endings fit into what the server takes at once; an error that refuses the value.
+    fn takes(
+        &self,
+        _: &mut Connection<Self>,
+        _: &[SettleRow<'_>],
+    ) -> impl Future<Output = Outcome<()>> + Send {
+        std::future::ready(Ok(()))
+    }
     fn migrate(&self) -> impl Future<Output = Result<(), sqlx::migrate::MigrateError>> + Send;
 
     fn insert(
@@ -351,7 +359,9 @@ macro_rules! shared_operations {
             let query = match change {
                 Change::Remove(id) => Some(sqlx::query($statements.forget).bind(id.0)),
                 Change::Resolve { seen, by, settlement } => {
-                    SettleRow::new(*seen, settlement).map(|row| {
+                    let row = SettleRow::new(*seen, settlement);
+                    self.takes(&mut both, row.as_slice()).await?;
+                    row.map(|row| {
                         sqlx::query($statements.resolve)
                             .bind(row.state)
                             .bind(by.0)

@@ -278,7 +278,10 @@ impl<B: Backend> SettleWriter<B> {
                             let fences: Vec<_> = values.iter().map(|(fence, _)| *fence).collect();
                             b.release(c, &fences).await
                         }
-                        false => b.settle(c, &updates).await,
+                        false => {
+                            b.takes(c, &updates).await?;
+                            b.settle(c, &updates).await
+                        }
                     }
                 })
             })

@@ -7,6 +7,9 @@ use crate::idempotency::{Body, Fence, Settlement, Snapshot};
 /// Added to any date it is before 1970: how a row says that an operator allowed the next attempt.
 const LONG_AGO: i64 = i64::MIN / 4;
 
+/// Of a row without its texts and blobs: a token beside each of a dozen columns.
+const FIXED_BYTES: u64 = 512;
+
 /// A settlement as the columns it writes.
 pub struct SettleRow<'a> {
     pub fence: Fence,
@@ -68,6 +71,14 @@ impl<'a> SettleRow<'a> {
                 Self { attempt: i32::try_from(*attempt).ok(), ..Self::new(fence, back)? }
             }
         })
+    }
+
+    /// About how many bytes it puts on the wire: its texts and blobs, and all the rest generously.
+    pub fn bytes(&self) -> u64 {
+        let blobs = [self.headers, self.body].map(|blob| blob.map_or(0, <[u8]>::len));
+        let texts = [self.result_ref, self.error].map(|text| text.map_or(0, str::len));
+        let bytes: usize = blobs.into_iter().chain(texts).sum();
+        bytes as u64 + FIXED_BYTES
     }
 
     /// A success that says no more than its answer.
