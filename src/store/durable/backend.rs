@@ -114,6 +114,10 @@ pub trait Backend: Send + Sync + 'static {
         conn: &mut Connection<Self>,
         stuck_after: Duration,
     ) -> impl Future<Output = Outcome<CountsRow>> + Send;
+    fn deployment(
+        &self,
+        conn: &mut Connection<Self>,
+    ) -> impl Future<Output = Outcome<Option<Vec<u8>>>> + Send;
     /// What an operator does to a record and the line that says so, in one transaction.
     fn operate(
         &self,
@@ -152,7 +156,11 @@ pub trait Backend: Send + Sync + 'static {
 pub enum Change {
     Remove(RecordId),
     /// Ends it under a token that nobody has, so that whoever had it before is fenced.
-    Resolve { seen: Fence, by: Token, settlement: Settlement },
+    Resolve {
+        seen: Fence,
+        by: Token,
+        settlement: Settlement,
+    },
 }
 
 /// The operations whose statements are shared, for one database: `$text` is how it binds text.
@@ -346,6 +354,10 @@ macro_rules! shared_operations {
             sqlx::query_as($statements.counts).bind(millis(stuck_after)).fetch_one(conn).await
         }
 
+        async fn deployment(&self, conn: &mut Connection<Self>) -> Outcome<Option<Vec<u8>>> {
+            sqlx::query_scalar($statements.deployment).fetch_optional(conn).await
+        }
+
         async fn operate(
             &self,
             conn: &mut Connection<Self>,
@@ -412,37 +424,6 @@ macro_rules! shared_operations {
 }
 pub(super) use shared_operations;
 
-/// Endings as a list of rows, for databases that can update from one.
-macro_rules! settle_of_rows {
-    ($texts:ident) => {
-        async fn settle(
-            &self,
-            conn: &mut Connection<Self>,
-            rows: &[SettleRow<'_>],
-        ) -> Outcome<u64> {
-            let _turn = self.turn().await;
-            let mut query = sqlx::query($texts.exactly(rows.len()));
-            for row in rows {
-                query = query
-                    .bind(row.fence.id.0)
-                    .bind(row.fence.token.0)
-                    .bind(row.state)
-                    .bind(row.due_in)
-                    .bind(row.keep)
-                    .bind(row.status)
-                    .bind(row.headers)
-                    .bind(row.body)
-                    .bind(row.result_ref)
-                    .bind(row.error)
-                    .bind(row.probe_in)
-                    .bind(row.attempt);
-            }
-            Ok(query.execute(conn).await?.rows_affected())
-        }
-    };
-}
-pub(super) use settle_of_rows;
-
 /// The column that says who runs it.
 pub fn decision(origin: Origin) -> i16 {
     i16::from(origin == Origin::Decision)
@@ -463,10 +444,11 @@ pub mod operations {
     pub use super::super::listing::{Kind, Listing, Walk};
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
     pub use super::super::settle_row::SettleRow;
+    pub(in super::super) use super::super::settle_row::settle_of_rows;
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, NewClaim, Right, TakeOver};
+    pub(in super::super) use super::shared_operations;
     pub use super::{Backend, Change, Connection, Outcome, attended, decision};
-    pub(in super::super) use super::{settle_of_rows, shared_operations};
     pub use crate::clock::{Timestamp, millis};
     pub use crate::idempotency::{Fence, Identity, Origin};
 }

@@ -169,6 +169,12 @@ impl<B: Backend> DurableTier for Grouped<B> {
         self.run(|_, conn| Box::pin(sqlx::Connection::ping(conn))).await
     }
 
+    async fn deployment(&self) -> Result<String, StoreError> {
+        let name = self.run(|b, c| Box::pin(b.deployment(c))).await?;
+        let name = name.and_then(|name| row::text(name).ok());
+        name.ok_or_else(|| StoreError::Misconfigured(format!("the {} has no name", B::NAME)))
+    }
+
     async fn claim(&self, claim: NewClaim) -> Result<Claimed, StoreError> {
         if !claim.identity.fits_the_columns() {
             let reason = "the tenant, scope or key is too long".into();

@@ -146,6 +146,8 @@ pub trait DurableTier: Send + Sync {
 
     async fn migrate(&self) -> Result<(), StoreError>;
     async fn ping(&self) -> Result<(), StoreError>;
+    /// The name that this database was given with its schema: another one's differs.
+    async fn deployment(&self) -> Result<String, StoreError>;
 
     async fn claim(&self, claim: NewClaim) -> Result<Claimed, StoreError>;
     async fn find(&self, identity: &Identity) -> Result<Option<Found>, StoreError>;

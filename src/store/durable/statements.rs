@@ -37,6 +37,7 @@ pub struct Statements {
     pub attending: &'static str,
     pub attend: &'static str,
     pub counts: &'static str,
+    pub deployment: &'static str,
     pub forget: &'static str,
     pub resolve: &'static str,
     pub audit: &'static str,
@@ -130,6 +131,7 @@ impl Statements {
                  {{now}} - MIN(updated_at) AS oldest_millis \
                  FROM {TABLE} WHERE state = 'PROCESSING' AND {OPEN}"
             )),
+            deployment: one(&format!("SELECT {} FROM oncegate_deployment", (dialect.text)("name"))),
             forget: one(&format!(
                 "DELETE FROM {TABLE} WHERE id = ? \
                  AND NOT (state = 'PROCESSING' AND due_at > {{now}})"
@@ -171,6 +173,7 @@ impl Statements {
             ("attending", self.attending),
             ("attend", self.attend),
             ("counts", self.counts),
+            ("deployment", self.deployment),
             ("forget", self.forget),
             ("resolve", self.resolve),
             ("audit", self.audit),

@@ -156,7 +156,8 @@ promises! {
     schema:
         migrating_twice_is_fine
         two_instances_may_migrate_at_once
-        the_schema_has_its_own_tables_and_no_others;
+        the_schema_has_its_own_tables_and_no_others
+        a_database_has_a_name_of_its_own_that_stays;
     plans:
         no_statement_scans_the_records;
 }
