@@ -36,7 +36,7 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let durable = durable::open("mysql://oncegate@db/oncegate", &Default::default())?;
 //! durable.migrate().await?;
-//! let fast = fast::open("redis://cache:6379")?;
+//! let fast = fast::open_for("redis://cache:6379", &durable.deployment().await?)?;
 //! let engine = Engine::new(Tiered::new(durable, fast, Default::default()));
 //!
 //! let key = Key::new("order-1042", &KeyRules::default())?;

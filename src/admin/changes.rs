@@ -78,7 +78,7 @@ pub async fn resolve(
     match done {
         Ok(()) => {}
         Err(OperatorError::Store(error)) => return Err(store_away(&error)),
-        Err(OperatorError::NotOpen | OperatorError::Changed) => return Err(changed()),
+        Err(OperatorError::NotOpen) => return Err(changed()),
     }
     let found = api.engine.record(&identity).await.map_err(|error| store_away(&error))?;
     let record = found.map(|found| view::record(&found.record, Answer::Headers));

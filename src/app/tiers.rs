@@ -16,11 +16,16 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The durable tier has to answer; without the fast one the gateway carries on.
 pub async fn open(config: &Config) -> Result<Tiered, StoreError> {
     let durable = durable_tier(config)?;
-    let fast = fast::open(config.fast.url.expose())?;
     heard_from(DURABLE_PATIENCE, async || durable.ping().await).await?;
     if config.durable.migrate {
         durable.migrate().await?;
     }
+    let deployment = durable.deployment().await.inspect_err(|_| {
+        tracing::error!(
+            "the tables are not up to date, it seems: `oncegate migrate` makes them so"
+        );
+    })?;
+    let fast = fast::open_for(config.fast.url.expose(), &deployment)?;
     if let Some(fast) = &fast
         && let Err(error) = heard_from(FAST_PATIENCE, async || fast.ping().await).await
     {

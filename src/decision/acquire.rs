@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use super::input::Input;
 use super::{answer, policy, store_problem, stored};
 use crate::clock::Timestamp;
-use crate::engine::{self, Acquired, Engine, Replay};
+use crate::engine::{self, Acquired, Claim, Engine};
 use crate::http::{Body, Problem, json};
 use crate::idempotency::record::AfterFailure;
-use crate::idempotency::{Identity, Record, Refusal, State};
+use crate::idempotency::{Decision, Found, Identity, Record, Refusal, Snapshot, State, decide};
 
 /// `keep`: how long a finished record is kept.
 pub async fn acquire(
@@ -20,10 +20,10 @@ pub async fn acquire(
     keep: Duration,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    answer(decide(engine, keep, request).await)
+    answer(decided(engine, keep, request).await)
 }
 
-async fn decide(
+async fn decided(
     engine: &Engine,
     keep: Duration,
     request: Request<Incoming>,
@@ -36,23 +36,41 @@ async fn decide(
     let acquired = engine.acquire(&asked).await.map_err(|error| store_problem(&error))?;
     Ok(match acquired {
         Acquired::Execute(claim) => match engine.record(&identity).await {
-            Ok(Some(found)) => {
+            Ok(Some(found)) if runs(&found, &claim) => {
                 // From here on it is the caller's: to complete, to extend, or to let run out.
                 claim.detach();
                 proceed(&found.record)
             }
-            Ok(None) => {
-                claim.release_later("its record was gone before it was handed out");
-                said("RETRY_LATER", 0, json!({ "reason": "in-progress" }))
+            // Its lock ran out on the way, and somebody else may have it: nothing here was told to
+            // run, so this caller comes second.
+            Ok(found) => {
+                let second =
+                    found.as_ref().map(|found| decide(Some(found), &asked.asked, &asked.policy));
+                claim.release_later("its lock ran out before it was handed out");
+                match second {
+                    Some(Decision::Replay(answer)) => replayed(answer),
+                    Some(Decision::Refuse(refusal)) => refused(engine, &identity, refusal).await?,
+                    Some(Decision::Wait { .. } | Decision::Execute(_)) | None => {
+                        let attempt = found.as_ref().map_or(0, |found| found.record.attempt);
+                        said("RETRY_LATER", attempt, json!({ "reason": "in-progress" }))
+                    }
+                }
             }
             Err(error) => {
                 claim.release_later("the durable tier went away before it was handed out");
                 return Err(store_problem(&error));
             }
         },
-        Acquired::Replay(replay) => replayed(&replay),
+        Acquired::Replay(replay) => replayed(&replay.answer),
         Acquired::Refuse(refusal) => refused(engine, &identity, refusal).await?,
     })
+}
+
+/// The attempt that was claimed, under a lock that has not run out.
+fn runs(found: &Found, claim: &Claim) -> bool {
+    let Found { record, now } = found;
+    claim.owns(record)
+        && matches!(record.state, State::Processing { lease_until } if *now < lease_until)
 }
 
 fn proceed(record: &Record) -> Response<Body> {
@@ -64,7 +82,7 @@ fn proceed(record: &Record) -> Response<Body> {
     said("PROCEED", record.attempt, json!({ "lock_expires_at": until, "token": token }))
 }
 
-fn replayed(Replay { answer, .. }: &Replay) -> Response<Body> {
+fn replayed(answer: &Snapshot) -> Response<Body> {
     let attempt = stored::attempt(answer).unwrap_or(1);
     if answer.status == stored::CONFLICT {
         return said("CONFLICT", attempt, json!({ "reason": "completed-as-conflict" }));

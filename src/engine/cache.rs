@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -84,8 +85,10 @@ impl Answers {
 }
 
 impl Held {
-    /// An answer that is kept for this long from now.
-    pub fn for_the_next(keep: std::time::Duration, finished: Finished) -> Self {
-        Self { finished, until: Some(clock::after(keep)) }
+    /// An answer that is kept for this long, counted from a moment before it was written: the
+    /// database counts from inside its statement, and a copy must not outlive its record.
+    pub fn since(began: Instant, keep: Duration, finished: Finished) -> Self {
+        let until = began.checked_add(keep).unwrap_or_else(|| clock::after(keep));
+        Self { finished, until: Some(until) }
     }
 }

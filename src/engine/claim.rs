@@ -13,7 +13,7 @@ use super::flights::Flight;
 use super::request::Request;
 use super::settling::{Settled, Settling};
 use crate::clock;
-use crate::idempotency::{Ending, Snapshot};
+use crate::idempotency::{Ending, Record, Snapshot};
 use crate::store::StoreError;
 use crate::store::tiered::Admitted;
 use crate::telemetry::traces::step;
@@ -62,6 +62,11 @@ impl Claim {
         self.open.as_ref().map_or(0, |open| open.admitted.attempt)
     }
 
+    /// Whether the record shows this attempt as its own.
+    pub fn owns(&self, record: &Record) -> bool {
+        self.open.as_ref().is_some_and(|open| open.admitted.fence == record.fence())
+    }
+
     /// To be called right before the first byte is sent. A process that was stopped since it was
     /// admitted may have lost its attempt to another; it learns so here, while nothing has happened.
     pub async fn confirm(&self) -> Result<StillOurs, StoreError> {
@@ -74,8 +79,9 @@ impl Claim {
         }
         let one = [(open.admitted.fence, *open.request.identity.digest())];
         // Boxed, as it is rare and large.
-        let lost = Box::pin(open.shared.tiers.renew(&one, lease)).await?;
-        Ok(if lost.is_empty() { StillOurs::Yes } else { StillOurs::No })
+        let not_renewed = Box::pin(open.shared.tiers.renew(&one, lease)).await?;
+        // Under our token but over: others were told that it may have happened.
+        Ok(if not_renewed.is_empty() { StillOurs::Yes } else { StillOurs::No })
     }
 
     /// Lets the attempt go on elsewhere: nothing here renews or ends it any more. It lives until

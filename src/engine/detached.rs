@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Engine, Shared};
-use crate::clock::Timestamp;
+use crate::clock::{self, Timestamp};
 use crate::idempotency::policy::backoff;
 use crate::idempotency::record::AfterFailure;
 use crate::idempotency::settle::{Failure, cut};
@@ -80,7 +80,7 @@ impl Engine {
                 // Begun, it is carried through, whether or not the caller waits for it.
                 let work = end(self.shared.clone(), record, settlement);
                 let done = self.shared.runtime.spawn(work).await;
-                done.unwrap_or_else(|error| Err(StoreError::unavailable("engine", error)))?
+                done.unwrap_or_else(|error| Err(StoreError::busy("engine", error)))?
             }
         };
         if finished == Finished::Fenced {
@@ -167,7 +167,7 @@ async fn end(
     record: Record,
     settlement: Settlement,
 ) -> Result<Finished, StoreError> {
-    let epoch = shared.answers.epoch();
+    let (epoch, began) = (shared.answers.epoch(), clock::now());
     let fence = record.fence();
     if shared.tiers.settle(fence, &settlement).await? == Written::Fenced {
         return Ok(Finished::Fenced);
@@ -177,7 +177,8 @@ async fn end(
         Settlement::Succeed { answer, keep, .. }
         | Settlement::Fail { then: Failure::Replay { answer }, keep, .. } => {
             let (fingerprint, credential) = (record.fingerprint, record.credential);
-            Some(Held::for_the_next(keep, fast::Finished { fingerprint, credential, answer }))
+            let finished = fast::Finished { fingerprint, credential, answer };
+            Some(Held::since(began, keep, finished))
         }
         _ => None,
     };

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::clock;
 use crate::idempotency::{Fence, IdentityDigest, RecordId};
 use crate::store::Tiered;
+use crate::store::durable::NotRenewed;
 use crate::telemetry::metrics;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -111,8 +112,9 @@ pub async fn keep_renewing(leases: Arc<Leases>, tiers: Arc<Tiered>) {
         tokio::time::sleep(TICK).await;
         for (length, due) in leases.due() {
             match tiers.renew(&due, length).await {
-                Ok(lost) => {
-                    // Those that ended meanwhile are not lost.
+                Ok(NotRenewed { lost, .. }) => {
+                    // Those that are over have ended, or their answer still counts when it comes;
+                    // and those that are not running here any more are not lost.
                     let lost = lost.into_iter().filter(|fence| leases.remove(*fence)).count();
                     if lost > 0 {
                         metrics::leases_lost(lost);

@@ -113,7 +113,7 @@ impl Engine {
     /// An error means that nothing was admitted.
     pub async fn acquire(&self, request: &Request) -> Result<Acquired, StoreError> {
         if self.shared.closing.load(Ordering::Relaxed) {
-            return Err(StoreError::unavailable("engine", "it is shutting down"));
+            return Err(StoreError::busy("engine", "it is shutting down"));
         }
         let identity = request.identity.digest();
         let deadline = clock::after(request.policy.wait);
@@ -196,7 +196,7 @@ impl Engine {
         match task.await {
             Ok(Ok(Some(Acquired::Execute(claim)))) => Ok(Some(Acquired::Execute(claim.hand_out()))),
             Ok(done) => done,
-            Err(error) => Err(StoreError::unavailable("engine", error)),
+            Err(error) => Err(StoreError::busy("engine", error)),
         }
     }
 

@@ -1,18 +1,15 @@
 //! What an operator may do to a record: settle it by hand, or forget it.
 //!
-//! Settling takes the record over as one more attempt, so that whoever had it before is fenced, and
-//! ends that attempt. A run under its lease is left alone.
+//! Settling is one conditional write, with its line in the audit trail: it happens as a whole or not
+//! at all, and whoever had the record before is fenced. A run under its lease is left alone.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Shared};
-use crate::idempotency::settle::{Failure, Verdict, conclude};
-use crate::idempotency::{Identity, Policy, Settlement, Snapshot, WhenFailed, settle};
+use super::Engine;
+use crate::idempotency::settle::{Failure, cut};
+use crate::idempotency::{Identity, Policy, Settlement, Snapshot};
 use crate::store::StoreError;
-use crate::store::durable::{Audit, Written};
-
-const LEASE: Duration = Duration::from_secs(10);
+use crate::store::durable::Audit;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
@@ -28,8 +25,6 @@ pub enum Resolution {
 pub enum OperatorError {
     #[error("there is no such record, it has its answer already, or it is running under its lease")]
     NotOpen,
-    #[error("the record changed meanwhile; look at it again")]
-    Changed,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -49,16 +44,20 @@ impl Engine {
             Resolution::Failed => "resolved as failed",
             Resolution::Retry => "resolved, retry allowed",
         };
-        let work = Resolve {
-            shared: self.shared.clone(),
-            identity: identity.clone(),
-            resolution,
-            policy: policy.clone(),
-            audit: Audit { actor: actor.into(), action, note: note.into() },
+        let audit = Audit { actor: actor.into(), action, note: note.into() };
+        let settlement = settlement(resolution, note, policy.ttl);
+        let (shared, identity) = (self.shared.clone(), identity.clone());
+        let work = async move {
+            let resolved = shared.tiers.resolve(&identity, settlement, audit).await;
+            shared.answers.forget(identity.digest());
+            resolved
         };
         // Begun, it is carried through, whether or not the operator waits for it.
-        let done = self.shared.runtime.spawn(work.run()).await;
-        done.unwrap_or_else(|error| Err(StoreError::unavailable("engine", error).into()))
+        let done = self.shared.runtime.spawn(work).await;
+        match done.unwrap_or_else(|error| Err(StoreError::busy("engine", error)))? {
+            true => Ok(()),
+            false => Err(OperatorError::NotOpen),
+        }
     }
 
     /// The next request with this identity is a new one. False: there was nothing to forget.
@@ -75,43 +74,16 @@ impl Engine {
     }
 }
 
-struct Resolve {
-    shared: Arc<Shared>,
-    identity: Identity,
-    resolution: Resolution,
-    policy: Policy,
-    audit: Audit,
-}
-
-impl Resolve {
-    async fn run(self) -> Result<(), OperatorError> {
-        let Self { shared, identity, resolution, policy, audit } = self;
-        let tiers = &shared.tiers;
-        let for_good = Policy { when_failed: WhenFailed::Reject, lease: LEASE, ..policy };
-        let taken = tiers.take_for_operator(&identity, &for_good).await?;
-        let admitted = taken.ok_or(OperatorError::NotOpen)?;
-        let settlement = match resolution {
-            Resolution::Retry => Settlement::Fail {
-                then: Failure::Allowed,
-                error: format!("retry allowed: {}", audit.note),
-                keep: for_good.ttl,
-            },
-            Resolution::Succeeded(answer) => {
-                let ending = conclude(Verdict::Succeeded { answer });
-                settle(ending, admitted.attempt, admitted.earlier, &for_good)
-            }
-            Resolution::Failed => {
-                settle(conclude(Verdict::Failed), admitted.attempt, admitted.earlier, &for_good)
-            }
-        };
-        // First the line that every instance follows: a copy must not outlive what it is a copy of.
-        tiers.audit(&identity, audit).await?;
-        match tiers.settle(admitted.fence, &settlement).await? {
-            Written::Applied => {}
-            Written::Fenced => return Err(OperatorError::Changed),
+fn settlement(resolution: Resolution, note: &str, keep: Duration) -> Settlement {
+    match resolution {
+        Resolution::Succeeded(answer) => Settlement::Succeed { answer, result_ref: None, keep },
+        Resolution::Failed => {
+            let error = cut(format!("settled as failed: {note}"));
+            Settlement::Fail { then: Failure::Refuse, error, keep }
         }
-        shared.answers.forget(identity.digest());
-        tiers.forget_fast(identity.digest()).await;
-        Ok(())
+        Resolution::Retry => {
+            let error = cut(format!("retry allowed: {note}"));
+            Settlement::Fail { then: Failure::Allowed, error, keep }
+        }
     }
 }

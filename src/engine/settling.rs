@@ -5,7 +5,7 @@
 //! answer is never given up while this process lives.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -13,6 +13,7 @@ use super::Shared;
 use super::cache::Epoch;
 use super::flights::Flight;
 use super::request::Request;
+use crate::clock;
 use crate::idempotency::settle::Failure;
 use crate::idempotency::{Ending, Settlement, Snapshot, settle};
 use crate::store::durable::Written;
@@ -46,7 +47,8 @@ impl Settling {
     pub async fn run(self, stored: oneshot::Sender<Settled>) {
         let Self { shared, admitted, request, flight, ending } = self;
         let settlement = settle(ending, admitted.attempt, admitted.earlier, &request.policy);
-        let writer = Writer { shared: &shared, admitted, request: &request, settlement };
+        let began = clock::now();
+        let writer = Writer { shared: &shared, admitted, request: &request, settlement, began };
         let epoch = shared.answers.epoch();
         let (settled, rescued) = writer.write(epoch).await;
         let identity = request.identity.digest();
@@ -77,6 +79,8 @@ struct Writer<'a> {
     admitted: Admitted,
     request: &'a Request,
     settlement: Settlement,
+    /// Before the first write: no copy is kept longer than counted from here.
+    began: Instant,
 }
 
 impl Writer<'_> {
@@ -123,7 +127,7 @@ impl Writer<'_> {
         match &self.settlement {
             Settlement::Succeed { answer, keep, .. }
             | Settlement::Fail { then: Failure::Replay { answer }, keep, .. } => {
-                Some(Held::for_the_next(*keep, finished(answer)))
+                Some(Held::since(self.began, *keep, finished(answer)))
             }
             _ => None,
         }

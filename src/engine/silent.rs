@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::clock::Timestamp;
-use crate::idempotency::settle::{Verdict, conclude};
-use crate::idempotency::{
-    Ending, Fence, Found, Identity, Origin, Policy, Settlement, State, settle,
-};
+use crate::idempotency::settle::{Verdict, WENT_SILENT, conclude};
+use crate::idempotency::{Fence, Found, Identity, Origin, Policy, Settlement, State, settle};
 use crate::store::StoreError;
 use crate::store::durable::Written;
 use crate::store::tiered::Admitted;
@@ -80,18 +78,9 @@ impl Engine {
     }
 
     /// Marks an abandoned call as unknown and leaves it its owner's: should it only have been
-    /// slow, its answer still counts. False: it has ended meanwhile.
+    /// slow, its answer still counts. False: its owner is back, or it has ended meanwhile.
     pub async fn hold_silent(&self, found: &Found, probe_in: Duration) -> Result<bool, StoreError> {
-        let why = "it went silent and nobody knows".into();
-        let held = settle(
-            Ending::Unknown { why },
-            found.record.attempt,
-            crate::idempotency::settle::Earlier::Unknown,
-            &Policy::default(),
-        );
-        let fence = found.record.fence();
-        let written = self.shared.tiers.settle(fence, &at_once(held, probe_in)).await?;
-        Ok(written == Written::Applied)
+        self.shared.tiers.hold(found.record.fence(), WENT_SILENT, probe_in).await
     }
 
     /// Removes at most that many expired records.

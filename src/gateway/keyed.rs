@@ -25,6 +25,7 @@ use crate::telemetry::traces::step;
 
 /// A bypass is never silent, and a storm of them is one line a second.
 static BYPASSED: Seldom = Seldom::new();
+static UNUSABLE: Seldom = Seldom::new();
 
 /// What the head of a request says of who asks.
 pub struct Caller {
@@ -88,22 +89,25 @@ impl Front {
             Ok(Acquired::Refuse(refusal)) => {
                 Reply::rejected(Rejection::Refused(refusal, route.mismatch_status))
             }
-            Err(error) => match self.gateway.when_down {
-                WhenDown::Reject => {
-                    tracing::debug!(%error, "a request is refused while the durable tier is down");
-                    Reply::rejected(Rejection::StoreUnavailable)
+            // Only while it is down: a tier that answers may know that this has run.
+            Err(error) if error.is_down() && self.gateway.when_down == WhenDown::Bypass => {
+                if BYPASSED.is_due() {
+                    tracing::warn!(%error, route = %route.path,
+                        "the durable tier is down: requests are forwarded UNPROTECTED");
                 }
-                WhenDown::Bypass => {
-                    if BYPASSED.is_due() {
-                        tracing::warn!(%error, route = %route.path,
-                            "the durable tier is down: requests are forwarded UNPROTECTED");
-                    }
-                    match Box::pin(self.pass(&routed.destination, visit, body.into())).await {
-                        Ok(response) => Reply::marked(response, "bypassed", Outcome::Bypassed),
-                        Err(rejection) => Reply::rejected(rejection),
-                    }
+                match Box::pin(self.pass(&routed.destination, visit, body.into())).await {
+                    Ok(response) => Reply::marked(response, "bypassed", Outcome::Bypassed),
+                    Err(rejection) => Reply::rejected(rejection),
                 }
-            },
+            }
+            Err(error) => {
+                if !error.is_transient() && UNUSABLE.is_due() {
+                    tracing::error!(%error, route = %route.path,
+                        "the durable tier cannot be used for a request");
+                }
+                tracing::debug!(%error, "a request is refused for want of the durable tier");
+                Reply::rejected(Rejection::StoreUnavailable)
+            }
         }
     }
 }

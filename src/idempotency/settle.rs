@@ -2,14 +2,21 @@
 //!
 //! Once a byte may have reached the upstream a claim ends in exactly one of four ways ([`Ending`]);
 //! `settle` turns it into the row that is written. [`Standing`] judges the runs that went silent.
+//!
+//! ## Why a release gives the number of its attempt back
+//! `max_attempts` limits what may have been executed, and an attempt that sent nothing was not. No
+//! write relies on a number being used once: each is fenced by the token, and whoever ends a decision
+//! by its number alone was told that number, after which a decision is never released.
 
 use std::time::Duration;
 
 use super::policy::backoff;
+use super::record::AfterFailure;
 use super::{Policy, Record, Snapshot, State, WhenFailed};
 use crate::clock::Timestamp;
 
 const ERROR_MAX_CHARACTERS: usize = 4000;
+pub const WENT_SILENT: &str = "it went silent and nobody knows";
 
 /// What the runner saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +40,38 @@ pub enum Ending {
     },
 }
 
-/// What was known before this attempt began: a release goes back to it.
+/// What was known before this attempt began, and the number of the attempt that left it: a release
+/// goes back to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Earlier {
     Nothing,
-    Failed,
-    Unknown,
+    /// It failed, and another attempt was due.
+    Failed {
+        attempt: u32,
+    },
+    /// It failed, and an operator allowed another attempt.
+    Allowed {
+        attempt: u32,
+    },
+    Unknown {
+        attempt: u32,
+    },
+}
+
+impl Earlier {
+    /// None: it is finished, and no attempt follows it.
+    pub fn of(record: &Record) -> Option<Self> {
+        let attempt = record.attempt;
+        match &record.state {
+            State::Processing { .. } | State::Unknown { .. } => Some(Self::Unknown { attempt }),
+            State::Failed { then: AfterFailure::Execute { .. }, .. } => {
+                Some(Self::Failed { attempt })
+            }
+            State::Failed { then: AfterFailure::Allowed, .. } => Some(Self::Allowed { attempt }),
+            State::Failed { then: AfterFailure::Replay { .. } | AfterFailure::Refuse, .. }
+            | State::Succeeded { .. } => None,
+        }
+    }
 }
 
 /// What is written. Durations count from the durable tier's "now".
@@ -63,6 +96,12 @@ pub enum Settlement {
     },
     /// The record is removed, as if it had never been.
     Release,
+    /// The attempt did not take place: what was there before it is written again, under the number
+    /// of the attempt that left it.
+    Undo {
+        attempt: u32,
+        back: Box<Settlement>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,17 +137,21 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
             let lease = policy.lease;
             Settlement::Hold { why: cut(why), retry_in: lease, probe_in: lease }
         }
-        Ending::Released { why } => match earlier {
-            Earlier::Nothing => Settlement::Release,
-            Earlier::Failed => Settlement::Fail {
-                then: Failure::ExecuteAgain { after: Duration::ZERO },
-                error: cut(why),
-                keep,
-            },
-            Earlier::Unknown => {
-                Settlement::Hold { why: cut(why), retry_in: Duration::ZERO, probe_in: policy.lease }
-            }
-        },
+        Ending::Released { why } => {
+            let failed = |then, why| Settlement::Fail { then, error: cut(why), keep };
+            let (attempt, back) = match earlier {
+                Earlier::Nothing => return Settlement::Release,
+                Earlier::Failed { attempt } => {
+                    (attempt, failed(Failure::ExecuteAgain { after: Duration::ZERO }, why))
+                }
+                Earlier::Allowed { attempt } => (attempt, failed(Failure::Allowed, why)),
+                Earlier::Unknown { attempt } => {
+                    let (retry_in, probe_in) = (Duration::ZERO, policy.lease);
+                    (attempt, Settlement::Hold { why: cut(why), retry_in, probe_in })
+                }
+            };
+            Settlement::Undo { attempt, back: Box::new(back) }
+        }
     }
 }
 
@@ -168,7 +211,7 @@ pub fn conclude(verdict: Verdict) -> Ending {
         Verdict::Failed => {
             Ending::Failed { answer: None, error: "settled as failed after it went silent".into() }
         }
-        Verdict::Unknown => Ending::Unknown { why: "it went silent and nobody knows".into() },
+        Verdict::Unknown => Ending::Unknown { why: WENT_SILENT.into() },
     }
 }
 
@@ -178,6 +221,8 @@ mod tests {
 
     use super::*;
     use crate::idempotency::arbitrary::{founds, policies, snapshots};
+    use crate::idempotency::decide::Asked;
+    use crate::idempotency::{Admission, Decision, decide};
 
     fn endings() -> impl Strategy<Value = Ending> {
         prop_oneof![
@@ -190,7 +235,12 @@ mod tests {
     }
 
     fn earlier() -> impl Strategy<Value = Earlier> {
-        prop_oneof![Just(Earlier::Nothing), Just(Earlier::Failed), Just(Earlier::Unknown)]
+        prop_oneof![
+            Just(Earlier::Nothing),
+            (1..20u32).prop_map(|attempt| Earlier::Failed { attempt }),
+            (1..20u32).prop_map(|attempt| Earlier::Allowed { attempt }),
+            (1..20u32).prop_map(|attempt| Earlier::Unknown { attempt }),
+        ]
     }
 
     proptest! {
@@ -210,16 +260,41 @@ mod tests {
                         if retry_in == policy.lease);
                     prop_assert!(held, "what may have happened is never free: {settlement:?}");
                 }
-                Ending::Released { .. } => match earlier {
-                    Earlier::Nothing => prop_assert_eq!(settlement, Settlement::Release),
-                    Earlier::Failed => {
-                        prop_assert!(matches!(settlement, Settlement::Fail { .. }), "{:?}", settlement);
+                Ending::Released { .. } => match (earlier, settlement) {
+                    (Earlier::Nothing, settlement) => {
+                        prop_assert_eq!(settlement, Settlement::Release);
                     }
-                    Earlier::Unknown => {
-                        prop_assert!(matches!(settlement, Settlement::Hold { .. }), "{:?}", settlement);
+                    (Earlier::Failed { attempt: before }, Settlement::Undo { attempt, back }) => {
+                        let again = Failure::ExecuteAgain { after: Duration::ZERO };
+                        let failed = matches!(*back, Settlement::Fail { then, .. } if then == again);
+                        prop_assert!(failed && attempt == before);
                     }
+                    (Earlier::Allowed { attempt: before }, Settlement::Undo { attempt, back }) => {
+                        let allowed =
+                            matches!(*back, Settlement::Fail { then: Failure::Allowed, .. });
+                        prop_assert!(allowed && attempt == before);
+                    }
+                    (Earlier::Unknown { attempt: before }, Settlement::Undo { attempt, back }) => {
+                        let held = matches!(*back, Settlement::Hold { .. });
+                        prop_assert!(held && attempt == before);
+                    }
+                    (_, settlement) => prop_assert!(false, "{settlement:?}"),
                 },
             }
+        }
+
+        #[test]
+        fn only_what_may_be_followed_by_an_attempt_can_be_gone_back_to(
+            found in founds(), policy in policies()
+        ) {
+            let followed = Earlier::of(&found.record).is_some();
+            let executes = decide(Some(&found), &Asked::default(), &policy)
+                == Decision::Execute(Admission::TakeOver);
+            prop_assert!(followed || !executes);
+            let finished = matches!(found.record.state, State::Succeeded { .. } | State::Failed {
+                then: AfterFailure::Replay { .. } | AfterFailure::Refuse, ..
+            });
+            prop_assert_eq!(followed, !finished);
         }
 
         #[test]

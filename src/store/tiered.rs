@@ -21,7 +21,7 @@ use crate::idempotency::{
     Refusal, Settlement, State, Token, decide, settle,
 };
 use crate::store::durable::{
-    Audit, AuditLine, Claimed, DurableTier, NewClaim, Right, TakeOver, Taken, Written,
+    Audit, AuditLine, Claimed, DurableTier, NewClaim, NotRenewed, Right, TakeOver, Taken, Written,
 };
 use crate::store::error::StoreError;
 use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Vacancy, Value};
@@ -174,6 +174,7 @@ impl Tiered {
         policy: &Policy,
         token: Token,
     ) -> Result<(Step, Option<Found>), StoreError> {
+        let mut ours = Vec::new();
         for _ in 0..RACES {
             // A fresh id each time: one that may still be withdrawn is never used again.
             let mut claim = NewClaim::new(identity.clone(), *asked, policy.lease);
@@ -192,6 +193,12 @@ impl Tiered {
                 }
                 Claimed::Exists(found) => *found,
             };
+            ours.push(fence.id);
+            // It landed, and another took it over before we heard of it. It may be withdrawn at any
+            // time by its id and our token, so we are not the ones to run it again.
+            if ours.contains(&found.record.id) {
+                return Ok((Step::Busy, Some(found)));
+            }
             match decide(Some(&found), asked, policy) {
                 Decision::Execute(Admission::TakeOver) => {
                     let take = TakeOver {
@@ -241,7 +248,7 @@ impl Tiered {
     ) -> Result<Option<Admitted>, StoreError> {
         let since = clock::now();
         let fence = Fence { id: record.id, token: take.token };
-        let earlier = earlier(record);
+        let Some(earlier) = Earlier::of(record) else { return Ok(None) };
         let asked = Asked {
             fingerprint: take.asked.fingerprint.or(record.fingerprint),
             credential: take.asked.credential.or(record.credential),
@@ -332,12 +339,12 @@ impl Tiered {
         }
     }
 
-    /// Renews leases and their locks; returns the leases that are ours no more.
+    /// Renews leases and their locks; names the leases that could not be.
     pub async fn renew(
         &self,
         leases: &[(Fence, IdentityDigest)],
         lease: Duration,
-    ) -> Result<Vec<Fence>, StoreError> {
+    ) -> Result<NotRenewed, StoreError> {
         let fences = leases.iter().map(|(fence, _)| *fence).collect();
         let locks = async {
             if let Some(fast) = &self.fast {
@@ -351,22 +358,14 @@ impl Tiered {
         tokio::join!(leases, locks).0
     }
 
-    /// Takes a record that nobody runs away from whoever had it, as the next attempt.
-    pub async fn take_for_operator(
+    /// Marks an attempt whose lease is over as UNKNOWN. False: it is not over, or it has ended.
+    pub async fn hold(
         &self,
-        identity: &Identity,
-        policy: &Policy,
-    ) -> Result<Option<Admitted>, StoreError> {
-        let found = observed(Operation::Find, self.durable.find(identity)).await?;
-        let Some(found) = found else { return Ok(None) };
-        let take = TakeOver {
-            seen: found.record.fence(),
-            token: Token::fresh(),
-            lease: policy.lease,
-            asked: Asked::default(),
-            right: Right::Operator,
-        };
-        self.take_over(take, &found.record, policy).await
+        fence: Fence,
+        why: &str,
+        probe_in: Duration,
+    ) -> Result<bool, StoreError> {
+        observed(Operation::Settle, self.durable.hold(fence, why, probe_in)).await
     }
 
     /// Takes a call that has gone silent, to ask what became of it.
@@ -393,16 +392,27 @@ impl Tiered {
         Ok(removed)
     }
 
+    /// Ends a record that nobody runs, whoever had it before. False: there was none.
+    pub async fn resolve(
+        &self,
+        identity: &Identity,
+        settlement: Settlement,
+        audit: Audit,
+    ) -> Result<bool, StoreError> {
+        let resolved = self.durable.resolve(identity, settlement, audit);
+        let resolved = observed(Operation::Resolve, resolved).await?;
+        if resolved {
+            self.forget_fast(identity.digest()).await;
+        }
+        Ok(resolved)
+    }
+
     /// False: the fast tier could not be reached, so a copy may still be there.
     pub async fn forget_fast(&self, identity: &IdentityDigest) -> bool {
         match &self.fast {
             Some(fast) => observed(Operation::ForgetFast, fast.forget(identity)).await.is_ok(),
             None => true,
         }
-    }
-
-    pub async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {
-        self.durable.audit(identity, audit).await
     }
 
     pub async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {
@@ -441,12 +451,5 @@ fn finished(record: &Record) -> Option<(Finished, Timestamp)> {
             Some((finished, *expires_at))
         }
         _ => None,
-    }
-}
-
-fn earlier(record: &Record) -> Earlier {
-    match record.state {
-        State::Processing { .. } | State::Unknown { .. } => Earlier::Unknown,
-        State::Failed { .. } | State::Succeeded { .. } => Earlier::Failed,
     }
 }

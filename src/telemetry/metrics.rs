@@ -141,10 +141,11 @@ pub enum Operation {
     RenewLeases,
     Find,
     Forget,
+    Resolve,
 }
 
 impl Operation {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Reserve,
         Self::Replace,
         Self::RenewLocks,
@@ -155,6 +156,7 @@ impl Operation {
         Self::RenewLeases,
         Self::Find,
         Self::Forget,
+        Self::Resolve,
     ];
 
     fn labels(self) -> (Tier, &'static str) {
@@ -169,6 +171,7 @@ impl Operation {
             Self::RenewLeases => (Tier::Durable, "renew"),
             Self::Find => (Tier::Durable, "find"),
             Self::Forget => (Tier::Durable, "forget"),
+            Self::Resolve => (Tier::Durable, "resolve"),
         }
     }
 }

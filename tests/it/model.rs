@@ -294,7 +294,7 @@ impl World {
 
     async fn settle(&self, run: &Run, settlement: Settlement) -> Written {
         let before = self.find(run.identity).await;
-        let tiers = self.tiers();
+        let (tiers, began) = (self.tiers(), oncegate::clock::now());
         let written = tiers.settle(run.admitted.fence, &settlement).await.expect("it answers");
         if written == Written::Fenced {
             assert_eq!(before, self.find(run.identity).await, "a fenced write changed something");
@@ -305,7 +305,7 @@ impl World {
         let held = match settlement {
             Settlement::Succeed { answer, keep, .. } if written == Written::Applied => {
                 let finished = Finished { fingerprint: None, credential: None, answer };
-                Some(Held::for_the_next(keep, finished))
+                Some(Held::since(began, keep, finished))
             }
             _ => None,
         };
@@ -315,21 +315,17 @@ impl World {
     }
 
     async fn operate(&self, identity: usize, settlement: Settlement) -> bool {
-        let tiers = self.tiers();
         let before = self.find(identity).await;
         let expected = &self.expected[identity];
-        let policy = Self::policy(identity);
-        let identity = &self.identities[identity];
-        let Some(taken) = tiers.take_for_operator(identity, &policy).await.expect("it answers")
-        else {
+        let audit = Audit { actor: "ops".into(), action: "resolve", note: String::new() };
+        let resolved = self.tiers().resolve(&self.identities[identity], settlement, audit).await;
+        if !resolved.expect("it answers") {
+            assert_eq!(before, self.find(identity).await, "a refused resolution changed something");
             return false;
-        };
+        }
         assert!(expected.answer.is_none(), "an operator overwrote an answer");
         let running = before.is_some_and(|record| record.state.as_str() == "PROCESSING");
-        assert!(!running || expected.lease_over, "an operator took a running call");
-        let written = tiers.settle(taken.fence, &settlement).await.expect("it answers");
-        assert_eq!(written, Written::Applied);
-        tiers.forget_fast(identity.digest()).await;
+        assert!(!running || expected.lease_over, "an operator ended a running call");
         true
     }
 

@@ -39,4 +39,15 @@ impl Sql {
         };
         rows.expect("the statement runs")
     }
+
+    /// Runs a statement without parameters.
+    pub async fn run(&self, statement: &str) {
+        let statement = sqlx::raw_sql(AssertSqlSafe(statement));
+        let done = match self {
+            Self::MySql(pool) => statement.execute(pool).await.map(drop),
+            Self::Postgres(pool) => statement.execute(pool).await.map(drop),
+            Self::Sqlite(pool) => statement.execute(pool).await.map(drop),
+        };
+        done.expect("the statement runs");
+    }
 }

@@ -14,7 +14,7 @@ use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::settle_row::SettleRow;
 use super::{Audit, NewClaim, TakeOver};
 use crate::clock::{Timestamp, millis};
-use crate::idempotency::{Fence, Identity, Origin, RecordId};
+use crate::idempotency::{Fence, Identity, Origin, RecordId, Settlement, Token};
 
 pub type Connection<B> = <<B as Backend>::Db as Database>::Connection;
 pub type Outcome<T> = Result<T, sqlx::Error>;
@@ -27,6 +27,14 @@ pub trait Backend: Send + Sync + 'static {
     fn pool(&self) -> &Pool<Self::Db>;
     /// The statement was understood and its values refused.
     fn refuses_the_value(error: &sqlx::Error) -> bool;
+    /// Whether these endings fit into what the server takes at once; an error that refuses the value.
+    fn takes(
+        &self,
+        _: &mut Connection<Self>,
+        _: &[SettleRow<'_>],
+    ) -> impl Future<Output = Outcome<()>> + Send {
+        std::future::ready(Ok(()))
+    }
     fn migrate(&self) -> impl Future<Output = Result<(), sqlx::migrate::MigrateError>> + Send;
 
     fn insert(
@@ -59,6 +67,13 @@ pub trait Backend: Send + Sync + 'static {
         conn: &mut Connection<Self>,
         fences: &[Fence],
         lease: Duration,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
+    fn hold(
+        &self,
+        conn: &mut Connection<Self>,
+        fence: Fence,
+        why: &str,
+        probe_in: Duration,
     ) -> impl Future<Output = Outcome<u64>> + Send;
     fn take_over(
         &self,
@@ -99,13 +114,17 @@ pub trait Backend: Send + Sync + 'static {
         conn: &mut Connection<Self>,
         stuck_after: Duration,
     ) -> impl Future<Output = Outcome<CountsRow>> + Send;
-    /// The audit line alone, or with the record's removal in one transaction.
-    fn audit(
+    fn deployment(
         &self,
         conn: &mut Connection<Self>,
+    ) -> impl Future<Output = Outcome<Option<Vec<u8>>>> + Send;
+    /// What an operator does to a record and the line that says so, in one transaction.
+    fn operate(
+        &self,
+        conn: &mut Connection<Self>,
+        change: &Change,
         identity: &Identity,
         audit: &Audit,
-        removal: Removal,
     ) -> impl Future<Output = Outcome<u64>> + Send;
     fn audit_after(
         &self,
@@ -133,10 +152,15 @@ pub trait Backend: Send + Sync + 'static {
     ) -> impl Future<Output = Outcome<Vec<AuditRow>>> + Send;
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
-    Keep,
+/// By the row that was seen, not by its name: a repetition must not hit what came after it.
+pub enum Change {
     Remove(RecordId),
+    /// Ends it under a token that nobody has, so that whoever had it before is fenced.
+    Resolve {
+        seen: Fence,
+        by: Token,
+        settlement: Settlement,
+    },
 }
 
 /// The operations whose statements are shared, for one database: `$text` is how it binds text.
@@ -222,13 +246,29 @@ macro_rules! shared_operations {
             Ok(query.execute(conn).await?.rows_affected())
         }
 
+        async fn hold(
+            &self,
+            conn: &mut Connection<Self>,
+            fence: Fence,
+            why: &str,
+            probe_in: Duration,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let query = sqlx::query($statements.hold)
+                .bind(millis(probe_in))
+                .bind($text(why))
+                .bind(fence.id.0)
+                .bind(fence.token.0);
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+
         async fn take_over(&self, conn: &mut Connection<Self>, take: &TakeOver) -> Outcome<u64> {
             let _turn = self.turn().await;
             let origin = match take.right {
                 Right::Decision => Some(Origin::Decision),
                 Right::Due => Some(Origin::Call),
-                // They run nothing: it stays whose it was.
-                Right::Probe | Right::Operator => None,
+                // It runs nothing: it stays whose it was.
+                Right::Probe => None,
             };
             let query = sqlx::query($statements.take_over)
                 .bind(i32::from(take.right != Right::Probe))
@@ -240,7 +280,7 @@ macro_rules! shared_operations {
                 .bind(take.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                 .bind(take.seen.id.0)
                 .bind(take.seen.token.0)
-                .bind(i32::from(take.right == Right::Operator));
+                .bind(i32::from(take.right != Right::Probe));
             Ok(query.execute(conn).await?.rows_affected())
         }
 
@@ -314,25 +354,48 @@ macro_rules! shared_operations {
             sqlx::query_as($statements.counts).bind(millis(stuck_after)).fetch_one(conn).await
         }
 
-        async fn audit(
+        async fn deployment(&self, conn: &mut Connection<Self>) -> Outcome<Option<Vec<u8>>> {
+            sqlx::query_scalar($statements.deployment).fetch_optional(conn).await
+        }
+
+        async fn operate(
             &self,
             conn: &mut Connection<Self>,
+            change: &Change,
             identity: &Identity,
             audit: &Audit,
-            removal: Removal,
         ) -> Outcome<u64> {
             let _turn = self.turn().await;
             let (key, scope, tenant) = identity.index_order();
             let mut both = sqlx::Connection::begin(conn).await?;
-            let removed = match removal {
-                Removal::Keep => 0,
-                Removal::Remove(id) => sqlx::query($statements.forget)
-                    .bind(id.0)
-                    .execute(&mut *both)
-                    .await?
-                    .rows_affected(),
+            let query = match change {
+                Change::Remove(id) => Some(sqlx::query($statements.forget).bind(id.0)),
+                Change::Resolve { seen, by, settlement } => {
+                    let row = SettleRow::new(*seen, settlement);
+                    self.takes(&mut both, row.as_slice()).await?;
+                    row.map(|row| {
+                        sqlx::query($statements.resolve)
+                            .bind(row.state)
+                            .bind(by.0)
+                            .bind(row.due_in)
+                            .bind(row.keep)
+                            .bind(row.due_in)
+                            .bind(row.status)
+                            .bind(row.headers)
+                            .bind(row.body)
+                            .bind(row.result_ref.map($text))
+                            .bind(row.error.map($text))
+                            .bind(row.error.map(|_| 0_i64))
+                            .bind(seen.id.0)
+                            .bind(seen.token.0)
+                    })
+                }
             };
-            if removed > 0 || removal == Removal::Keep {
+            let changed = match query {
+                Some(query) => query.execute(&mut *both).await?.rows_affected(),
+                None => 0,
+            };
+            if changed > 0 {
                 sqlx::query($statements.audit)
                     .bind($text(audit.actor.as_str()))
                     .bind($text(audit.action))
@@ -344,7 +407,7 @@ macro_rules! shared_operations {
                     .await?;
             }
             both.commit().await?;
-            Ok(removed)
+            Ok(changed)
         }
 
         async fn audit_after(
@@ -360,36 +423,6 @@ macro_rules! shared_operations {
     };
 }
 pub(super) use shared_operations;
-
-/// Endings as a list of rows, for databases that can update from one.
-macro_rules! settle_of_rows {
-    ($texts:ident) => {
-        async fn settle(
-            &self,
-            conn: &mut Connection<Self>,
-            rows: &[SettleRow<'_>],
-        ) -> Outcome<u64> {
-            let _turn = self.turn().await;
-            let mut query = sqlx::query($texts.exactly(rows.len()));
-            for row in rows {
-                query = query
-                    .bind(row.fence.id.0)
-                    .bind(row.fence.token.0)
-                    .bind(row.state)
-                    .bind(row.due_in)
-                    .bind(row.keep)
-                    .bind(row.status)
-                    .bind(row.headers)
-                    .bind(row.body)
-                    .bind(row.result_ref)
-                    .bind(row.error)
-                    .bind(row.probe_in);
-            }
-            Ok(query.execute(conn).await?.rows_affected())
-        }
-    };
-}
-pub(super) use settle_of_rows;
 
 /// The column that says who runs it.
 pub fn decision(origin: Origin) -> i16 {
@@ -411,10 +444,11 @@ pub mod operations {
     pub use super::super::listing::{Kind, Listing, Walk};
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
     pub use super::super::settle_row::SettleRow;
+    pub(in super::super) use super::super::settle_row::settle_of_rows;
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, NewClaim, Right, TakeOver};
-    pub use super::{Backend, Connection, Outcome, Removal, attended, decision};
-    pub(in super::super) use super::{settle_of_rows, shared_operations};
+    pub(in super::super) use super::shared_operations;
+    pub use super::{Backend, Change, Connection, Outcome, attended, decision};
     pub use crate::clock::{Timestamp, millis};
     pub use crate::idempotency::{Fence, Identity, Origin};
 }

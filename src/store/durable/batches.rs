@@ -278,7 +278,10 @@ impl<B: Backend> SettleWriter<B> {
                             let fences: Vec<_> = values.iter().map(|(fence, _)| *fence).collect();
                             b.release(c, &fences).await
                         }
-                        false => b.settle(c, &updates).await,
+                        false => {
+                            b.takes(c, &updates).await?;
+                            b.settle(c, &updates).await
+                        }
                     }
                 })
             })
@@ -309,7 +312,7 @@ fn verdict(fence: &Fence, settlement: &Settlement, owner: Option<&OwnerRow>) -> 
 
 /// What is left of an ending that the database refuses: first without its text, which says less
 /// than the answer, then also without the body.
-fn lesser(settlement: &Settlement) -> Vec<Settlement> {
+pub fn lesser(settlement: &Settlement) -> Vec<Settlement> {
     let mut without_text = settlement.clone();
     match &mut without_text {
         Settlement::Succeed { result_ref, .. } => *result_ref = None,
@@ -317,6 +320,10 @@ fn lesser(settlement: &Settlement) -> Vec<Settlement> {
             *text = "the database refused the text of this error".into();
         }
         Settlement::Release => return Vec::new(),
+        Settlement::Undo { attempt, back } => {
+            let undo = |back| Settlement::Undo { attempt: *attempt, back: Box::new(back) };
+            return lesser(back).into_iter().map(undo).collect();
+        }
     }
     let mut without_body = without_text.clone();
     if let Settlement::Succeed { answer, .. }
@@ -332,5 +339,5 @@ fn only<B: Backend, T>(mut one: Vec<T>) -> Result<T, StoreError> {
 }
 
 fn gone<B: Backend>() -> StoreError {
-    StoreError::unavailable(B::NAME, "the record keeps changing under this write")
+    StoreError::busy(B::NAME, "the record keeps changing under this write")
 }

@@ -53,11 +53,18 @@ pub fn bad_url(form: &str, error: Error) -> StoreError {
 }
 
 pub fn classify<B: Backend>(error: Error) -> StoreError {
-    let refused = B::refuses_the_value(&error);
     let reason = error.to_string();
-    match refused {
-        true => StoreError::Rejected { tier: B::NAME, reason },
-        false => StoreError::Unavailable { tier: B::NAME, reason },
+    match error {
+        error if B::refuses_the_value(&error) => StoreError::Rejected { tier: B::NAME, reason },
+        // It answered, with rows of another shape.
+        Error::ColumnDecode { .. }
+        | Error::ColumnNotFound(_)
+        | Error::ColumnIndexOutOfBounds { .. }
+        | Error::Decode(_)
+        | Error::TypeNotFound { .. } => {
+            StoreError::Misconfigured(format!("the {} has another schema: {reason}", B::NAME))
+        }
+        _ => StoreError::Unavailable { tier: B::NAME, reason },
     }
 }
 

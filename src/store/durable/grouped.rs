@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::backend::{Backend, Connection, Removal};
-use super::batches::{ClaimJob, ClaimWriter, SettleJob, SettleWriter};
+use super::backend::{Backend, Change, Connection};
+use super::batches::{ClaimJob, ClaimWriter, SettleJob, SettleWriter, lesser};
 use super::connection::Kept;
 use super::listing::{Listing, Page, Position, WINDOWS, Walk};
 use super::row::{self, AuditRow, Row};
@@ -22,11 +22,11 @@ use super::sizes::MAX_IDS;
 use super::withdrawals::Withdrawals;
 use super::writer::{self, Crew};
 use super::{
-    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, NewClaim, TakeOver, Taken,
-    Writes, Written,
+    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, NewClaim, NotRenewed, TakeOver,
+    Taken, Writes, Written,
 };
 use crate::clock::Timestamp;
-use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement};
+use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement, Token};
 use crate::store::StoreError;
 
 const MIGRATION_TRIES: u32 = 20;
@@ -117,7 +117,7 @@ fn may_be_a_race(error: &MigrateError) -> bool {
 
 fn full<B: Backend, J>(error: TrySendError<J>) -> StoreError {
     match error {
-        TrySendError::Full(_) => StoreError::unavailable(B::NAME, "too many writes are waiting"),
+        TrySendError::Full(_) => StoreError::busy(B::NAME, "too many writes are waiting"),
         TrySendError::Closed(_) => StoreError::Misconfigured(format!("{} was closed", B::NAME)),
     }
 }
@@ -169,6 +169,12 @@ impl<B: Backend> DurableTier for Grouped<B> {
         self.run(|_, conn| Box::pin(sqlx::Connection::ping(conn))).await
     }
 
+    async fn deployment(&self) -> Result<String, StoreError> {
+        let name = self.run(|b, c| Box::pin(b.deployment(c))).await?;
+        let name = name.and_then(|name| row::text(name).ok());
+        name.ok_or_else(|| StoreError::Misconfigured(format!("the {} has no name", B::NAME)))
+    }
+
     async fn claim(&self, claim: NewClaim) -> Result<Claimed, StoreError> {
         if !claim.identity.fits_the_columns() {
             let reason = "the tenant, scope or key is too long".into();
@@ -195,14 +201,16 @@ impl<B: Backend> DurableTier for Grouped<B> {
     async fn take_over(&self, take: TakeOver) -> Result<Taken, StoreError> {
         let id = take.seen.id.0;
         let token = take.token.0;
-        self.run(move |b, c| {
+        // The count would not tell a lost race from an answer that was lost on its way. Read where it
+        // was written: behind a balancer another connection may lead to a server that lags.
+        let owners = self.run(move |b, c| {
             let take = take.clone();
-            Box::pin(async move { b.take_over(c, &take).await })
-        })
-        .await?;
-        // The count would not tell a lost race from an answer that was lost on its way.
-        let owners =
-            self.run(move |b, c| Box::pin(async move { b.owners(c, &[id]).await })).await?;
+            Box::pin(async move {
+                b.take_over(c, &take).await?;
+                b.owners(c, &[id]).await
+            })
+        });
+        let owners = owners.await?;
         Ok(match owners.first() {
             Some(owner) if owner.token == token => {
                 Taken::Won { attempt: u32::try_from(owner.attempt).unwrap_or(u32::MAX) }
@@ -217,31 +225,41 @@ impl<B: Backend> DurableTier for Grouped<B> {
         self.answer(answer).await
     }
 
-    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<Vec<Fence>, StoreError> {
-        let mut lost = Vec::new();
+    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<NotRenewed, StoreError> {
+        let mut not_renewed = NotRenewed::default();
         for chunk in leases.chunks(MAX_IDS) {
             let fences: Arc<[Fence]> = chunk.into();
-            let (renewed, asked) = (fences.clone(), fences.len() as u64);
-            let matched = self
-                .run(move |b, c| {
-                    let fences = renewed.clone();
-                    Box::pin(async move { b.renew(c, &fences, lease).await })
+            let renewed = fences.clone();
+            let owners = self.run(move |b, c| {
+                let fences = renewed.clone();
+                Box::pin(async move {
+                    if b.renew(c, &fences, lease).await? == fences.len() as u64 {
+                        return Ok(None);
+                    }
+                    let ids: Vec<_> = fences.iter().map(|fence| fence.id.0).collect();
+                    b.owners(c, &ids).await.map(Some)
                 })
-                .await?;
-            if matched == asked {
-                continue;
+            });
+            let Some(owners) = owners.await? else { continue };
+            let owners: HashMap<_, _> = owners.into_iter().map(|o| (o.id, o)).collect();
+            for fence in &*fences {
+                match owners.get(&fence.id.0).filter(|owner| owner.token == fence.token.0) {
+                    None => not_renewed.lost.push(*fence),
+                    Some(owner) if owner.state != row::PROCESSING => not_renewed.over.push(*fence),
+                    Some(_) => {}
+                }
             }
-            let ids: Arc<[_]> = fences.iter().map(|fence| fence.id.0).collect();
-            let owners = self
-                .run(move |b, c| {
-                    let ids = ids.clone();
-                    Box::pin(async move { b.owners(c, &ids).await })
-                })
-                .await?;
-            let owners: HashMap<_, _> = owners.into_iter().map(|o| (o.id, o.token)).collect();
-            lost.extend(fences.iter().filter(|f| owners.get(&f.id.0) != Some(&f.token.0)).copied());
         }
-        Ok(lost)
+        Ok(not_renewed)
+    }
+
+    async fn hold(&self, fence: Fence, why: &str, probe_in: Duration) -> Result<bool, StoreError> {
+        let why: Arc<str> = why.into();
+        let held = self.run(move |b, c| {
+            let why = why.clone();
+            Box::pin(async move { b.hold(c, fence, &why, probe_in).await })
+        });
+        Ok(held.await? > 0)
     }
 
     async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError> {
@@ -289,17 +307,37 @@ impl<B: Backend> DurableTier for Grouped<B> {
     }
 
     async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError> {
-        // By its row, not by its name: a repetition must not remove what came after it.
         let Some(found) = self.find(identity).await? else { return Ok(false) };
         let id = found.record.id;
-        if self.audited(identity, audit, Removal::Remove(id)).await? > 0 {
+        if self.operated(Change::Remove(id), identity, audit).await? > 0 {
             return Ok(true);
         }
         Ok(self.find(identity).await?.is_none_or(|found| found.record.id != id))
     }
 
-    async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {
-        self.audited(identity, audit, Removal::Keep).await.map(drop)
+    async fn resolve(
+        &self,
+        identity: &Identity,
+        settlement: Settlement,
+        audit: Audit,
+    ) -> Result<bool, StoreError> {
+        let Some(found) = self.find(identity).await? else { return Ok(false) };
+        let (seen, by) = (found.record.fence(), Token::fresh());
+        let lesser = lesser(&settlement);
+        let change = |settlement| Change::Resolve { seen, by, settlement };
+        let mut changed = self.operated(change(settlement), identity, audit.clone()).await;
+        for lesser in lesser {
+            let Err(StoreError::Rejected { reason, .. }) = &changed else {
+                break;
+            };
+            tracing::warn!(reason, "a resolution could not be stored whole: kept without");
+            changed = self.operated(change(lesser), identity, audit.clone()).await;
+        }
+        if changed? > 0 {
+            return Ok(true);
+        }
+        // Written the first time, when that was not heard of, it shows our token.
+        Ok(self.find(identity).await?.is_some_and(|found| found.record.token == by))
     }
 
     async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {
@@ -365,16 +403,16 @@ impl<B: Backend> Grouped<B> {
         rows.await?.into_iter().map(Row::found).collect()
     }
 
-    async fn audited(
+    async fn operated(
         &self,
+        change: Change,
         identity: &Identity,
         audit: Audit,
-        removal: Removal,
     ) -> Result<u64, StoreError> {
-        let line = (identity.clone(), audit);
+        let all = Arc::new((change, identity.clone(), audit));
         self.run(move |b, c| {
-            let (identity, audit) = line.clone();
-            Box::pin(async move { b.audit(c, &identity, &audit, removal).await })
+            let all = all.clone();
+            Box::pin(async move { b.operate(c, &all.0, &all.1, &all.2).await })
         })
         .await
     }

@@ -78,10 +78,9 @@ pub enum Right {
     Due,
     /// The same, and a caller of the decision API will run it.
     Decision,
-    /// It has gone silent: it is taken to ask what became of it, which is no attempt of its own.
+    /// It has gone silent: it is taken to ask what became of it, which is no attempt of its own. Not
+    /// what has failed meanwhile: whoever listed it as silent may have done so minutes ago.
     Probe,
-    /// An operator says so. A run under its lease is still left alone.
-    Operator,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +94,21 @@ pub enum Written {
     Applied,
     /// The attempt is not ours any more: nothing was changed.
     Fenced,
+}
+
+/// The leases that a renewal did not prolong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotRenewed {
+    /// Another attempt owns the record, or it is gone.
+    pub lost: Vec<Fence>,
+    /// The record still shows this attempt, which has ended or was marked UNKNOWN meanwhile.
+    pub over: Vec<Fence>,
+}
+
+impl NotRenewed {
+    pub fn is_empty(&self) -> bool {
+        self.lost.is_empty() && self.over.is_empty()
+    }
 }
 
 /// What the gauges show. Read from the indexes of open records, never from the whole table.
@@ -132,13 +146,18 @@ pub trait DurableTier: Send + Sync {
 
     async fn migrate(&self) -> Result<(), StoreError>;
     async fn ping(&self) -> Result<(), StoreError>;
+    /// The name that this database was given with its schema: another one's differs.
+    async fn deployment(&self) -> Result<String, StoreError>;
 
     async fn claim(&self, claim: NewClaim) -> Result<Claimed, StoreError>;
     async fn find(&self, identity: &Identity) -> Result<Option<Found>, StoreError>;
     async fn take_over(&self, take: TakeOver) -> Result<Taken, StoreError>;
     async fn settle(&self, fence: Fence, settlement: Settlement) -> Result<Written, StoreError>;
-    /// Renews every lease in one statement; returns the ones that are ours no more.
-    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<Vec<Fence>, StoreError>;
+    /// Renews every lease that runs in one statement; names the others.
+    async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<NotRenewed, StoreError>;
+    /// Marks an attempt as UNKNOWN if its lease is over now, and leaves it its owner's. False: it
+    /// was renewed, or has ended meanwhile.
+    async fn hold(&self, fence: Fence, why: &str, probe_in: Duration) -> Result<bool, StoreError>;
 
     /// Removes the identity's record if it has expired.
     async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError>;
@@ -161,7 +180,14 @@ pub trait DurableTier: Send + Sync {
 
     /// Removes a record that nobody runs, leaving an audit line. False: there was none to remove.
     async fn forget(&self, identity: &Identity, audit: Audit) -> Result<bool, StoreError>;
-    async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError>;
+    /// Ends a record that nobody runs and that has no success yet, whoever had it before, leaving an
+    /// audit line. False: there was none to end.
+    async fn resolve(
+        &self,
+        identity: &Identity,
+        settlement: Settlement,
+        audit: Audit,
+    ) -> Result<bool, StoreError>;
     /// The audit trail after a line; `i64::MAX` as the line asks only for the newest.
     async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError>;
     /// What was done to one record, in order.

@@ -6,12 +6,16 @@
 //! ## Why CASE
 //! A batch of completions is one `UPDATE` that picks each column by token. An upsert would be shorter,
 //! but it can raise a purged record from the dead.
+//!
+//! ## Why the server is asked for its packet limit
+//! It closes the connection on whoever sends more, which looks like an outage, and an ending is tried
+//! again until an outage is over. What cannot fit is refused here, so that it is kept without its body.
 
 use std::str::FromStr;
 use std::sync::LazyLock;
 
 use sqlx::mysql::MySqlConnectOptions;
-use sqlx::{Executor, MySql, MySqlConnection, Pool};
+use sqlx::{Executor, MySql, MySqlConnection, Pool, Row as _};
 
 use super::backend::operations::*;
 use super::sizes::{MAX_ROWS, Sizes, repeat};
@@ -32,6 +36,9 @@ static ANSWER: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, answer_
 
 /// Values of a length or kind that the column does not take, and packets over the server's limit.
 const REFUSALS: [u16; 6] = [1048, 1153, 1264, 1366, 1406, 1690];
+
+/// No server that keeps answers takes less; only for more is it asked what it takes.
+const SMALLEST_PACKET: u64 = 256 << 10;
 
 /// An answer that does not fit is to be refused, not shortened.
 const STRICT: &str = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')";
@@ -75,7 +82,26 @@ impl Backend for MySqlBackend {
         &self.pool
     }
 
+    async fn takes(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<()> {
+        let bytes: u64 = rows.iter().map(SettleRow::bytes).sum();
+        if bytes < SMALLEST_PACKET {
+            return Ok(());
+        }
+        // As text: prepared, it would be two round trips.
+        let limit = sqlx::raw_sql("SELECT @@max_allowed_packet").fetch_one(conn).await?;
+        let limit: u64 = limit.try_get(0)?;
+        match bytes <= limit {
+            true => Ok(()),
+            false => Err(sqlx::Error::Encode(
+                format!("{bytes} bytes are more than max_allowed_packet, {limit}").into(),
+            )),
+        }
+    }
+
     fn refuses_the_value(error: &sqlx::Error) -> bool {
+        if matches!(error, sqlx::Error::Encode(_)) {
+            return true;
+        }
         let database = error.as_database_error();
         database
             .and_then(|error| error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>())
@@ -109,6 +135,7 @@ impl Backend for MySqlBackend {
             column!(|row: &SettleRow<'_>| row.result_ref.map(|text| text.as_bytes().to_vec()));
             column!(|row: &SettleRow<'_>| row.error.map(|_| 0_i64));
             column!(|row: &SettleRow<'_>| row.error.map(|text| text.as_bytes().to_vec()));
+            column!(|row: &SettleRow<'_>| row.attempt);
         }
         for row in rows {
             query = query.bind(row.fence.id.0);
@@ -137,12 +164,14 @@ fn settle_text(rows: usize) -> String {
         &format!(
             "state = {}, due_at = {}, \
              attend_at = COALESCE({}, CASE WHEN decision = 1 THEN due_at END), result_ref = {}, \
-             last_error_at = COALESCE({}, last_error_at), last_error = COALESCE({}, last_error)",
+             last_error_at = COALESCE({}, last_error_at), last_error = COALESCE({}, last_error), \
+             attempt = COALESCE({}, attempt)",
             pick("?", rows),
             pick("{now} + ?", rows),
             pick("{now} + ?", rows),
             pick("?", rows),
             pick("{now} + ?", rows),
+            pick("?", rows),
             pick("?", rows),
         ),
     )

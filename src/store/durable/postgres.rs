@@ -80,17 +80,18 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
 
 fn settle_text(rows: usize) -> String {
     let row = "(?::uuid, ?::uuid, ?::text, ?::bigint, ?::bigint, ?::integer, ?::bytea, ?::bytea, \
-               ?::text, ?::text, ?::bigint)";
+               ?::text, ?::text, ?::bigint, ?::integer)";
     DIALECT.finish(&format!(
         "UPDATE oncegate_records AS r SET updated_at = {{now}}, state = v.state, \
          due_at = {{now}} + v.due_in, expires_at = {{now}} + v.keep, attend_at = COALESCE( \
          {{now}} + v.probe_in, CASE WHEN r.decision = 1 THEN {{now}} + v.due_in END), \
          response_status = v.status, response_headers = v.headers, response_body = v.body, \
          result_ref = v.result_ref, last_error = COALESCE(v.error, r.last_error), \
-         last_error_at = CASE WHEN v.error IS NULL THEN r.last_error_at ELSE {{now}} END \
+         last_error_at = CASE WHEN v.error IS NULL THEN r.last_error_at ELSE {{now}} END, \
+         attempt = COALESCE(v.attempt, r.attempt) \
          FROM (VALUES {}) AS v \
          (id, token, state, due_in, keep, status, headers, body, result_ref, error, \
-         probe_in) \
+         probe_in, attempt) \
          WHERE r.id = v.id AND r.token = v.token AND r.state IN ('PROCESSING', 'UNKNOWN')",
         repeat(row, rows, ", ")
     ))

@@ -7,6 +7,9 @@ use crate::idempotency::{Body, Fence, Settlement, Snapshot};
 /// Added to any date it is before 1970: how a row says that an operator allowed the next attempt.
 const LONG_AGO: i64 = i64::MIN / 4;
 
+/// Of a row without its texts and blobs: a token beside each of a dozen columns.
+const FIXED_BYTES: u64 = 512;
+
 /// A settlement as the columns it writes.
 pub struct SettleRow<'a> {
     pub fence: Fence,
@@ -19,6 +22,8 @@ pub struct SettleRow<'a> {
     pub body: Option<&'a [u8]>,
     pub result_ref: Option<&'a str>,
     pub error: Option<&'a str>,
+    /// The number that an attempt which did not take place goes back to.
+    pub attempt: Option<i32>,
 }
 
 impl<'a> SettleRow<'a> {
@@ -35,6 +40,7 @@ impl<'a> SettleRow<'a> {
             body: None,
             result_ref: None,
             error: None,
+            attempt: None,
         };
         Some(match settlement {
             Settlement::Succeed { answer, result_ref, keep } => Self {
@@ -61,7 +67,18 @@ impl<'a> SettleRow<'a> {
                 ..blank("UNKNOWN")
             },
             Settlement::Release => return None,
+            Settlement::Undo { attempt, back } => {
+                Self { attempt: i32::try_from(*attempt).ok(), ..Self::new(fence, back)? }
+            }
         })
+    }
+
+    /// About how many bytes it puts on the wire: its texts and blobs, and all the rest generously.
+    pub fn bytes(&self) -> u64 {
+        let blobs = [self.headers, self.body].map(|blob| blob.map_or(0, <[u8]>::len));
+        let texts = [self.result_ref, self.error].map(|text| text.map_or(0, str::len));
+        let bytes: usize = blobs.into_iter().chain(texts).sum();
+        bytes as u64 + FIXED_BYTES
     }
 
     /// A success that says no more than its answer.
@@ -81,3 +98,34 @@ impl<'a> SettleRow<'a> {
         }
     }
 }
+
+/// Endings as a list of rows, for databases that can update from one.
+macro_rules! settle_of_rows {
+    ($texts:ident) => {
+        async fn settle(
+            &self,
+            conn: &mut Connection<Self>,
+            rows: &[SettleRow<'_>],
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let mut query = sqlx::query($texts.exactly(rows.len()));
+            for row in rows {
+                query = query
+                    .bind(row.fence.id.0)
+                    .bind(row.fence.token.0)
+                    .bind(row.state)
+                    .bind(row.due_in)
+                    .bind(row.keep)
+                    .bind(row.status)
+                    .bind(row.headers)
+                    .bind(row.body)
+                    .bind(row.result_ref)
+                    .bind(row.error)
+                    .bind(row.probe_in)
+                    .bind(row.attempt);
+            }
+            Ok(query.execute(conn).await?.rows_affected())
+        }
+    };
+}
+pub(super) use settle_of_rows;

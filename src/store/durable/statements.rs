@@ -29,6 +29,7 @@ pub struct Statements {
     pub owners: Sizes,
     pub release: Sizes,
     pub renew: Sizes,
+    pub hold: &'static str,
     pub take_over: &'static str,
     pub remove_expired: &'static str,
     pub purge: &'static str,
@@ -36,7 +37,9 @@ pub struct Statements {
     pub attending: &'static str,
     pub attend: &'static str,
     pub counts: &'static str,
+    pub deployment: &'static str,
     pub forget: &'static str,
+    pub resolve: &'static str,
     pub audit: &'static str,
     pub audit_after: &'static str,
     pub audit_newest: &'static str,
@@ -92,13 +95,18 @@ impl Statements {
                 ),
                 " AND token IN ({list}) AND state = 'PROCESSING'",
             ),
+            hold: one(&format!(
+                "UPDATE {TABLE} SET state = 'UNKNOWN', due_at = {{now}}, attend_at = {{now}} + ?, \
+                 last_error = ?, last_error_at = {{now}}, updated_at = {{now}} \
+                 WHERE id = ? AND token = ? AND state = 'PROCESSING' AND due_at <= {{now}}"
+            )),
             take_over: one(&format!(
                 "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + ?, token = ?, \
                  due_at = {{now}} + ?, decision = COALESCE(?, decision), attend_at = {{now}} + ?, fingerprint = COALESCE(?, fingerprint), \
                  credential = COALESCE(?, credential), expires_at = NULL, response_status = NULL, \
                  response_headers = NULL, response_body = NULL, updated_at = {{now}} \
                  WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
-                 AND (due_at <= {{now}} OR (? = 1 AND state <> 'PROCESSING'))"
+                 AND due_at <= {{now}} AND (state <> 'FAILED' OR ? = 1)"
             )),
             remove_expired: one(&format!(
                 "DELETE FROM {TABLE} WHERE {SAME_IDENTITY} AND expires_at <= {{now}}"
@@ -123,8 +131,19 @@ impl Statements {
                  {{now}} - MIN(updated_at) AS oldest_millis \
                  FROM {TABLE} WHERE state = 'PROCESSING' AND {OPEN}"
             )),
+            deployment: one(&format!("SELECT {} FROM oncegate_deployment", (dialect.text)("name"))),
             forget: one(&format!(
                 "DELETE FROM {TABLE} WHERE id = ? \
+                 AND NOT (state = 'PROCESSING' AND due_at > {{now}})"
+            )),
+            resolve: one(&format!(
+                "UPDATE {TABLE} SET state = ?, attempt = attempt + 1, token = ?, \
+                 due_at = {{now}} + ?, expires_at = {{now}} + ?, \
+                 attend_at = CASE WHEN decision = 1 THEN {{now}} + ? END, response_status = ?, \
+                 response_headers = ?, response_body = ?, result_ref = ?, \
+                 last_error = COALESCE(?, last_error), \
+                 last_error_at = COALESCE({{now}} + ?, last_error_at), updated_at = {{now}} \
+                 WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
                  AND NOT (state = 'PROCESSING' AND due_at > {{now}})"
             )),
             audit: one("INSERT INTO oncegate_audit \
@@ -146,6 +165,7 @@ impl Statements {
             ("owners", self.owners.exactly(4)),
             ("release", self.release.exactly(4)),
             ("renew", self.renew.exactly(4)),
+            ("hold", self.hold),
             ("take_over", self.take_over),
             ("remove_expired", self.remove_expired),
             ("purge", self.purge),
@@ -153,7 +173,9 @@ impl Statements {
             ("attending", self.attending),
             ("attend", self.attend),
             ("counts", self.counts),
+            ("deployment", self.deployment),
             ("forget", self.forget),
+            ("resolve", self.resolve),
             ("audit", self.audit),
             ("audit_after", self.audit_after),
             ("audit_newest", self.audit_newest),

@@ -131,12 +131,19 @@ pub trait FastTier: Send + Sync {
 }
 
 /// Opens the tier that the URL names, inside a runtime; None for `none`. The server need not be up.
+/// For one deployment alone: see [`open_for`].
 pub fn open(url: &str) -> Result<Option<Arc<dyn FastTier>>, StoreError> {
+    open_for(url, "")
+}
+
+/// The same for a server that several deployments may share. Their databases know different keys, so
+/// none may replay another's answers: each has the name that its durable tier tells.
+pub fn open_for(url: &str, deployment: &str) -> Result<Option<Arc<dyn FastTier>>, StoreError> {
     let scheme = url.split(':').next().unwrap_or_default();
     match scheme {
         "redis" | "rediss" | "redis-cluster" | "rediss-cluster" | "redis-sentinel"
         | "rediss-sentinel" => {
-            let redis = redis::Redis::open(url)?;
+            let redis = redis::Redis::open(url, deployment)?;
             Ok(Some(Arc::new(breaker::Guarded::new(Arc::new(redis)))))
         }
         "memory" => Ok(Some(Arc::new(memory::Memory::default()))),

@@ -43,6 +43,8 @@ const MESSAGES: usize = 4096;
 
 pub struct Redis {
     client: Client,
+    /// What every key begins with.
+    prefix: String,
     subscriptions: Arc<Subscriptions>,
     /// Off after the server has refused `NX` and `GET` together.
     set_nx_get: AtomicBool,
@@ -57,7 +59,7 @@ struct Scripts {
 
 impl Redis {
     /// Connects in the background and keeps trying: the server need not be up.
-    pub fn open(url: &str) -> Result<Self, StoreError> {
+    pub fn open(url: &str, deployment: &str) -> Result<Self, StoreError> {
         let mut config = Config::from_url(url).map_err(|error| {
             StoreError::Misconfigured(format!(
                 "the fast tier's URL cannot be used ({error}); it looks like \
@@ -93,8 +95,10 @@ impl Redis {
         let subscriber = builder.build().map_err(unusable)?;
         keep_connected(&client);
         keep_connected(&subscriber);
+        let separator = if deployment.is_empty() { "" } else { ":" };
         Ok(Self {
             client,
+            prefix: format!("oncegate:{deployment}{separator}"),
             subscriptions: Subscriptions::new(subscriber),
             set_nx_get: AtomicBool::new(true),
             scripts: Scripts {
@@ -103,6 +107,10 @@ impl Redis {
                 renew: Script::from_lua(include_str!("scripts/renew.lua")),
             },
         })
+    }
+
+    fn key(&self, identity: &IdentityDigest) -> String {
+        format!("{}{}", self.prefix, URL_SAFE_NO_PAD.encode(identity))
     }
 
     /// By its hash; with its text to a server that has not seen it.
@@ -157,7 +165,7 @@ impl FastTier for Redis {
         ttl: Duration,
     ) -> Result<Reserved, StoreError> {
         let bytes = codec::encode(&Value::Locked(lock)).into();
-        match self.set_nx_get(key(identity), bytes, ttl).await.map_err(failed)? {
+        match self.set_nx_get(self.key(identity), bytes, ttl).await.map_err(failed)? {
             None => Ok(Reserved::Ours),
             Some(there) => match codec::decode(&there) {
                 Some(Value::Locked(there)) if there.token == lock.token => Ok(Reserved::Ours),
@@ -187,7 +195,7 @@ impl FastTier for Redis {
             Bytes::copy_from_slice(identity).into(),
             i64::from(vacancy == Vacancy::Fill).into(),
         ];
-        self.run(&self.scripts.replace, key(identity), arguments).await.map_err(failed)
+        self.run(&self.scripts.replace, self.key(identity), arguments).await.map_err(failed)
     }
 
     async fn renew(
@@ -199,7 +207,7 @@ impl FastTier for Redis {
         let renewals = locks.iter().map(|(identity, owner)| {
             let arguments =
                 vec![Bytes::copy_from_slice(&codec::owned_by(*owner)).into(), millis(ttl).into()];
-            self.run::<()>(&self.scripts.renew, key(identity), arguments)
+            self.run::<()>(&self.scripts.renew, self.key(identity), arguments)
         });
         futures_util::future::try_join_all(renewals).await.map(drop).map_err(failed)
     }
@@ -208,7 +216,7 @@ impl FastTier for Redis {
         let mark = Bytes::from(codec::encode(&Value::Forgotten));
         let expire = Some(Expiration::PX(millis(FORGOTTEN_FOR)));
         self.client
-            .set::<(), _, _>(key(identity), mark, expire, None, false)
+            .set::<(), _, _>(self.key(identity), mark, expire, None, false)
             .await
             .map_err(failed)?;
         // Only now: whoever hears of it may look at once.
@@ -255,10 +263,6 @@ fn keep_connected(client: &Client) {
             }
         }
     });
-}
-
-fn key(identity: &IdentityDigest) -> String {
-    format!("oncegate:{}", URL_SAFE_NO_PAD.encode(identity))
 }
 
 /// Servers before 7 call `NX` with `GET` a syntax error.

@@ -80,6 +80,59 @@ async fn completed_elsewhere(database: Database) {
     assert_eq!(workflow.acquire(&one, json!({})).await["decision"], "PROCEED");
 }
 
+/// Inserts of records wait for this gate, which is shut, when they have written their row.
+async fn shut_a_gate(
+    pool: &sqlx::MySqlPool,
+    gate: &str,
+) -> sqlx::pool::PoolConnection<sqlx::MySql> {
+    let mut keeper = pool.acquire().await.expect("it connects");
+    let shut = format!("DO GET_LOCK('{gate}', 0)");
+    let trigger = format!(
+        "CREATE TRIGGER held_back AFTER INSERT ON oncegate_records FOR EACH ROW \
+         DO GET_LOCK('{gate}', 30), RELEASE_LOCK('{gate}')"
+    );
+    for statement in [shut, trigger] {
+        let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(statement));
+        statement.execute(&mut *keeper).await.expect("the statement runs");
+    }
+    keeper
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_was_stopped_hands_out_no_attempt_of_another() {
+    let Some(site) = Site::on(Database::MySql) else { return };
+    let (stopped, other) = (site.gateway("").await, site.gateway("").await);
+    let workflow = Workflow::new();
+    let pool = sqlx::MySqlPool::connect(&site.durable.url).await.expect("it connects");
+    let gate = format!("gate of {}", uuid::Uuid::new_v4().simple());
+    let mut keeper = shut_a_gate(&pool, &gate).await;
+    let first = Workflow { key: workflow.key.clone() };
+    let (answer, ()) = tokio::join!(first.acquire(&stopped, json!({ "ttl_seconds": 1 })), async {
+        let waiting = "SELECT COUNT(*) FROM information_schema.processlist \
+             WHERE state = 'User lock' AND db = DATABASE()";
+        eventually("its row is being written", SOON, async || {
+            sqlx::query_scalar::<_, i64>(waiting).fetch_one(&pool).await.expect("answered") == 1
+        })
+        .await;
+        stopped.freeze();
+        let open = format!("DO RELEASE_LOCK('{gate}')");
+        let open = sqlx::raw_sql(sqlx::AssertSqlSafe(open)).execute(&mut *keeper).await;
+        open.expect("the gate opens");
+        let mut second = json!(null);
+        eventually("the lock runs out", SOON, async || {
+            second = workflow.acquire(&other, json!({})).await;
+            second["decision"] == "PROCEED"
+        })
+        .await;
+        assert_eq!(second["attempt_count"], 2);
+        let done = json!({ "final_status": "DONE", "token": second["token"], "result": "theirs" });
+        assert_eq!(workflow.complete(&other, done).await.status, 200);
+        stopped.thaw();
+    });
+    assert_eq!(answer["decision"], "SKIP_ALREADY_DONE", "{answer}");
+    assert_eq!((&answer["result"], &answer["token"]), (&json!("theirs"), &json!(null)));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acquired_at_one_gateway_is_completed_at_another() {
     completed_elsewhere(Database::MySql).await;

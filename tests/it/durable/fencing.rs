@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use oncegate::idempotency::decide::Asked;
+use oncegate::idempotency::record::AfterFailure;
 use oncegate::idempotency::settle::Failure;
 use oncegate::idempotency::{Fence, Settlement, State, Token};
 use oncegate::store::durable::{Right, TakeOver, Taken, Written};
@@ -61,15 +62,10 @@ pub async fn an_old_token_changes_nothing(fresh: Fresh) {
                 assert_eq!(record(&tier, "k").await, before, "{ending:?}");
             }
             let lost = tier.renew(vec![stranger], LONG * 2).await.expect("answered");
-            assert_eq!(lost, [stranger]);
+            assert_eq!(lost.lost, [stranger]);
             let (seen, token) = (stranger, Token::fresh());
-            let take = TakeOver {
-                seen,
-                token,
-                lease: LONG,
-                asked: Asked::default(),
-                right: Right::Operator,
-            };
+            let right = Right::Due;
+            let take = TakeOver { seen, token, lease: LONG, asked: Asked::default(), right };
             assert_eq!(tier.take_over(take).await, Ok(Taken::Lost));
             assert_eq!(record(&tier, "k").await, before);
         }
@@ -205,5 +201,34 @@ pub async fn settling_many_at_once_gives_each_record_its_own_answer(fresh: Fresh
             _ => false,
         };
         assert!(right, "record {key} is not as it was settled");
+    }
+}
+
+pub async fn an_attempt_that_did_not_take_place_gives_its_number_back_once(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let again = || fail(Failure::ExecuteAgain { after: Duration::ZERO });
+    for (key, back) in
+        [("failed", again()), ("allowed", fail(Failure::Allowed)), ("unknown", hold())]
+    {
+        let (old, new) = taken_over(&tier, key).await;
+        let undo = |attempt| Settlement::Undo { attempt, back: Box::new(back.clone()) };
+        assert_eq!(apply(&tier, old, undo(7)).await, Written::Fenced);
+        // Beside others in its batch, which keep their numbers; and told twice.
+        let (_, beside) = taken_over(&tier, &format!("{key} neighbour")).await;
+        let (undone, other) =
+            tokio::join!(tier.settle(new, undo(1)), tier.settle(beside, fail(Failure::Refuse)),);
+        assert_eq!((undone, other), (Ok(Written::Applied), Ok(Written::Applied)));
+        let state = record(&tier, key).await;
+        assert_eq!(apply(&tier, new, undo(1)).await, Written::Applied);
+        let after = record(&tier, key).await;
+        assert_eq!((after.attempt, after.fence()), (1, new), "{key}");
+        assert_eq!(after.last_error.map(|e| e.message), state.last_error.map(|e| e.message));
+        match (key, after.state) {
+            ("failed", State::Failed { then: AfterFailure::Execute { .. }, .. })
+            | ("allowed", State::Failed { then: AfterFailure::Allowed, .. })
+            | ("unknown", State::Unknown { .. }) => {}
+            (key, state) => panic!("{key} reads {state:?}"),
+        }
+        assert_eq!(record(&tier, &format!("{key} neighbour")).await.attempt, 2);
     }
 }

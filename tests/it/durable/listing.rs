@@ -112,8 +112,9 @@ pub async fn an_expired_record_is_not_listed(fresh: Fresh) {
 pub async fn the_lines_of_one_record_are_read_in_order(fresh: Fresh) {
     let tier = fresh.open().await;
     for (key, note) in [("k", "1"), ("K", "other"), ("k", "2")] {
-        let audit = Audit { actor: "ops".into(), action: "resolve", note: note.into() };
-        tier.audit(&identity(key), audit).await.expect("a line is written");
+        running(&tier, key, Duration::ZERO).await;
+        let audit = Audit { actor: "ops".into(), action: "forget", note: note.into() };
+        assert_eq!(tier.forget(&identity(key), audit).await, Ok(true));
     }
     let lines = tier.audit_of(&identity("k")).await.expect("the lines are read");
     let notes: Vec<_> = lines.iter().map(|line| line.note.as_str()).collect();

@@ -2,17 +2,23 @@
 //! runs. The server is behind a proxy that lets every statement through and loses its answer.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oncegate::idempotency::decide::Asked;
-use oncegate::idempotency::{Fence, State, Token};
-use oncegate::store::StoreError;
-use oncegate::store::durable::{Claimed, DurableOptions, Right, TakeOver, Taken, Written};
+use oncegate::idempotency::settle::Failure;
+use oncegate::idempotency::{Fence, Policy, Settlement, State, Token};
+use oncegate::store::durable::{
+    Claimed, DurableOptions, NotRenewed, Right, TakeOver, Taken, Written,
+};
+use oncegate::store::tiered::{FastSettings, Look, Step};
+use oncegate::store::{StoreError, Tiered};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
 use super::{
-    IN_TIME, LONG, Tier, answer, apply, claim_of, look, record, running, settled, success,
+    IN_TIME, LONG, SHORT, Tier, answer, apply, claim_of, look, passed, record, running, settled,
+    success,
 };
 use crate::bed::{Database, identity};
 use crate::support::{FaultProxy, eventually};
@@ -29,6 +35,7 @@ on_servers! {
     a_settlement_whose_answer_is_lost_is_stored_once
     a_takeover_whose_answer_is_lost_is_known_as_ours
     a_takeover_whose_connection_is_cut_before_its_answer_is_ours
+    a_claim_that_another_took_over_meanwhile_is_not_taken_back_by_its_own_step
     connections_that_broke_are_replaced_unnoticed
 }
 
@@ -198,6 +205,55 @@ async fn a_takeover_whose_connection_is_cut_before_its_answer_is_ours(database: 
     assert_eq!(taken, Ok(Taken::Won { attempt: 2 }));
 }
 
+/// Its claim is withdrawn, wherever it landed: what the same step then ran under the same id and
+/// token would be removed with it.
+async fn a_claim_that_another_took_over_meanwhile_is_not_taken_back_by_its_own_step(
+    database: Database,
+) {
+    let Some(behind) = Behind::a_proxy(database, PATIENT).await else {
+        return;
+    };
+    let tiers = Arc::new(Tiered::new(behind.tier.clone(), None, FastSettings::default()));
+    for round in 0..3 {
+        let key = format!("round {round}");
+        running(&behind.tier, &format!("{key} before"), LONG).await;
+        let policy = Policy { lease: SHORT, ..Policy::default() };
+        behind.proxy.swallow_replies();
+        let (step, asked) = ((tiers.clone(), identity(&key)), Asked::default());
+        let step = tokio::spawn(async move {
+            let (tiers, identity) = step;
+            tiers.step(&identity, &asked, &policy, Look::DurableOnly).await
+        });
+        behind.is_written(&key, 1).await;
+        let inserted = record(&behind.direct, &key).await.fence();
+        passed(&behind.direct, &key, SHORT).await;
+        let token = Token::fresh();
+        let taken = take(&behind.direct, inserted, token).await;
+        assert_eq!(taken, Ok(Taken::Won { attempt: 2 }));
+        let then = Failure::ExecuteAgain { after: Duration::ZERO };
+        let failed = Settlement::Fail { then, error: "declined".into(), keep: LONG };
+        let failed = apply(&behind.direct, Fence { id: inserted.id, token }, failed).await;
+        assert_eq!(failed, Written::Applied);
+        behind.cut_and_heal().await;
+        match step.await.expect("no step panics") {
+            Ok(Step::Busy) => {}
+            Ok(step) => panic!("its own claim is withdrawn: {step:?}"),
+            Err(error) => assert!(error.is_transient(), "{error}"),
+        }
+        // The next one has an id of its own, and runs it.
+        let (policy, asked) = (Policy::default(), Asked::default());
+        let mut next = None;
+        eventually("the next one is admitted", IN_TIME, async || {
+            let step = tiers.step(&identity(&key), &asked, &policy, Look::DurableOnly).await;
+            next = step.ok();
+            matches!(next, Some(Step::Admitted(_)))
+        })
+        .await;
+        let Some(Step::Admitted(next)) = next else { panic!("it is admitted") };
+        assert_eq!((next.attempt, next.fence), (3, record(&behind.direct, &key).await.fence()));
+    }
+}
+
 async fn connections_that_broke_are_replaced_unnoticed(database: Database) {
     let Some(behind) = Behind::a_proxy(database, PATIENT).await else {
         return;
@@ -211,7 +267,7 @@ async fn connections_that_broke_are_replaced_unnoticed(database: Database) {
         let key = format!("round {round}");
         assert!(look(&behind.tier, &key).await.is_none());
         let fence = running(&behind.tier, &key, LONG).await;
-        assert_eq!(behind.tier.renew(vec![fence], LONG).await, Ok(Vec::new()));
+        assert_eq!(behind.tier.renew(vec![fence], LONG).await, Ok(NotRenewed::default()));
         assert_eq!(apply(&behind.tier, fence, success("done")).await, Written::Applied);
     }
 }

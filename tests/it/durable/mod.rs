@@ -112,17 +112,19 @@ promises! {
         a_repeated_settlement_is_applied_once
         a_second_ending_after_a_success_changes_nothing
         a_late_completion_ends_a_record_that_was_marked_unknown
+        an_attempt_that_did_not_take_place_gives_its_number_back_once
         settling_many_at_once_gives_each_record_its_own_answer;
     takeovers:
         a_running_lease_is_not_taken_over
         of_32_takers_through_two_instances_one_wins_and_the_old_owner_is_fenced
         a_takeover_and_a_completion_never_both_win
         a_failure_is_taken_over_from_its_time_on
-        an_operator_takes_what_nobody_runs_and_nothing_else
-        a_takeover_clears_the_answer_and_its_expiry_and_keeps_the_error;
+        a_probe_takes_only_what_has_gone_silent
+        a_takeover_clears_the_expiry_and_keeps_the_error;
     leases:
         renewing_300_leases_at_once_keeps_them_all
         leases_that_are_lost_are_named
+        only_a_lease_that_is_over_is_held
         a_lease_that_ran_out_is_renewed_as_long_as_nobody_took_it;
     expiry:
         a_finished_record_expires_by_the_clock_of_the_database
@@ -138,6 +140,8 @@ promises! {
     operators:
         forgetting_removes_the_record_and_leaves_an_audit_line
         forgetting_leaves_a_run_under_its_lease_alone
+        an_operator_ends_what_nobody_runs_and_nothing_else
+        each_way_to_resolve_a_record_reads_back_whole
         the_audit_trail_is_read_in_order_and_in_pages;
     listing:
         records_are_listed_newest_first_in_pages
@@ -152,7 +156,8 @@ promises! {
     schema:
         migrating_twice_is_fine
         two_instances_may_migrate_at_once
-        the_schema_has_its_own_tables_and_no_others;
+        the_schema_has_its_own_tables_and_no_others
+        a_database_has_a_name_of_its_own_that_stays;
     plans:
         no_statement_scans_the_records;
 }

@@ -14,6 +14,7 @@ use crate::support::{DatabaseServer, MySql, Postgres, eventually};
 on_servers! {
     a_server_that_died_is_used_again_when_it_is_back
     a_frozen_server_is_given_up_in_time_and_keeps_no_claim
+    a_full_queue_is_not_taken_for_a_server_that_is_down
 }
 
 /// A server of the test's own.
@@ -116,4 +117,23 @@ async fn a_claim_that_lands_after_it_was_taken_back_is_taken_back_again() {
     eventually("it lands all the same", IN_TIME, async || look(&direct, "k").await.is_some()).await;
     eventually("it is taken back again", IN_TIME, async || look(&direct, "k").await.is_none())
         .await;
+}
+
+async fn a_full_queue_is_not_taken_for_a_server_that_is_down(database: Database) {
+    let Some((server, fresh)) = private(database) else {
+        return;
+    };
+    let tier = fresh.open_with(with(PATIENCE)).await;
+    running(&tier, "before", LONG).await;
+    server.freeze();
+    // More than are on their way and in the queue.
+    let identities: Vec<_> = (0..9000).map(|n| identity(&n.to_string())).collect();
+    let claims = identities.iter().map(|identity| tier.claim(claim_of(identity, LONG)));
+    let refused = futures_util::future::join_all(claims).await;
+    server.thaw();
+    let errors: Vec<_> = refused.into_iter().filter_map(Result::err).collect();
+    assert_eq!(errors.len(), identities.len());
+    assert!(errors.iter().all(StoreError::is_transient));
+    let (down, busy): (Vec<_>, Vec<_>) = errors.into_iter().partition(StoreError::is_down);
+    assert!(down.len() > 8000 && !busy.is_empty(), "{} down, {} busy", down.len(), busy.len());
 }

@@ -1,13 +1,17 @@
 //! Values that a database will not take cost nobody else anything, and never make an operation
 //! that has run look as if it had not.
 
+use std::time::Duration;
+
 use oncegate::idempotency::settle::Failure;
-use oncegate::idempotency::{Identity, Key, Scope, Settlement, State, Tenant};
+use oncegate::idempotency::{Body, Identity, Key, Scope, Settlement, State, Tenant};
 use oncegate::store::StoreError;
-use oncegate::store::durable::{Claimed, Written};
+use oncegate::store::durable::{self, Claimed, DurableOptions, Written};
 
 use super::{LONG, answer, claim_of, record, running, success};
 use crate::bed::{Database, Fresh, identity};
+use crate::support::servers::{self, DatabaseServer, Kind};
+use crate::support::{MariaDb, MySql};
 
 /// Text that this database refuses; SQLite refuses none.
 fn refused(database: Database) -> String {
@@ -94,5 +98,52 @@ pub async fn a_refused_key_does_not_fail_the_claims_beside_it(fresh: Fresh) {
             }
             _ => assert!(matches!(claimed, Ok(Claimed::New)), "{claimed:?}"),
         }
+    }
+}
+
+/// An answer of three megabytes, on a server that takes packets of one.
+async fn kept_without_its_body(server: Box<dyn DatabaseServer>) {
+    let patience = Duration::from_secs(3);
+    let options = DurableOptions { patience, ..DurableOptions::default() };
+    let tier = durable::open(&server.url(), &options).expect("the URL names a durable tier");
+    tier.migrate().await.expect("a fresh database can be migrated");
+    let keys: Vec<_> = (0..8).map(|n| n.to_string()).collect();
+    let fences = keys.iter().map(|key| running(&tier, key, LONG));
+    let fences = futures_util::future::join_all(fences).await;
+    let large = || Settlement::Succeed {
+        answer: answer(vec![b'x'; 3 << 20]),
+        result_ref: None,
+        keep: LONG,
+    };
+    let endings = fences.iter().enumerate().map(|(n, fence)| {
+        tier.settle(*fence, if n == 5 { large() } else { success(&n.to_string()) })
+    });
+    let written = futures_util::future::join_all(endings).await;
+    assert!(written.iter().all(|w| *w == Ok(Written::Applied)), "{written:?}");
+    for key in keys {
+        let State::Succeeded { answer: stored, .. } = record(&tier, &key).await.state else {
+            panic!("{key} is not done");
+        };
+        match key.as_str() {
+            "5" => assert_eq!((stored.status, stored.body), (201, Body::TooLong)),
+            _ => assert_eq!(stored, answer(key.as_str())),
+        }
+    }
+    // The lane goes on.
+    let next = running(&tier, "next", LONG).await;
+    assert_eq!(tier.settle(next, success("next")).await, Ok(Written::Applied));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_mysql_takes_in_no_packet_is_kept_without_its_body() {
+    if servers::require(Kind::MySql) {
+        kept_without_its_body(Box::new(MySql::start_with(&["--max-allowed-packet=1M"]))).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_mariadb_takes_in_no_packet_is_kept_without_its_body() {
+    if servers::require(Kind::MariaDb) {
+        kept_without_its_body(Box::new(MariaDb::start_with(&["--max-allowed-packet=1M"]))).await;
     }
 }

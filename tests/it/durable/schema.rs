@@ -45,5 +45,18 @@ pub async fn the_schema_has_its_own_tables_and_no_others(fresh: Fresh) {
         }
     };
     let tables = Raw::connect(&fresh).await.column(tables).await;
-    assert_eq!(tables, ["oncegate_audit", "oncegate_migrations", "oncegate_records"]);
+    assert_eq!(
+        tables,
+        ["oncegate_audit", "oncegate_deployment", "oncegate_migrations", "oncegate_records"]
+    );
+}
+
+pub async fn a_database_has_a_name_of_its_own_that_stays(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let name = tier.deployment().await.expect("it has one");
+    assert_eq!(name.len(), 32, "{name}");
+    tier.migrate().await.expect("there is nothing left to do");
+    assert_eq!(fresh.open().await.deployment().await.as_ref(), Ok(&name));
+    let another = fresh.database.fresh().expect("there was one before");
+    assert_ne!(another.open().await.deployment().await.as_ref(), Ok(&name));
 }

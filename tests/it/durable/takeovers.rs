@@ -1,16 +1,23 @@
 //! The next attempt of a record: when it may begin, and that only one begins.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use oncegate::idempotency::decide::Asked;
 use oncegate::idempotency::record::LastError;
 use oncegate::idempotency::settle::Failure;
 use oncegate::idempotency::{Fence, Settlement, State, Token};
-use oncegate::store::durable::{Right, TakeOver, Taken, Written};
+use oncegate::store::durable::{self, Claimed, DurableOptions, Right, TakeOver, Taken, Written};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::raw::Raw;
-use super::{LONG, SHORT, Tier, answer, apply, passed, record, running, settled, success};
+use super::{
+    LONG, SHORT, Tier, answer, apply, claim_of, passed, record, running, settled, success,
+};
 use crate::bed::{Fresh, identity};
+use crate::support::MariaDb;
+use crate::support::servers::{self, Kind, Server};
 
 const SECOND: Taken = Taken::Won { attempt: 2 };
 
@@ -120,48 +127,89 @@ pub async fn a_failure_is_taken_over_from_its_time_on(fresh: Fresh) {
     }
 }
 
-pub async fn an_operator_takes_what_nobody_runs_and_nothing_else(fresh: Fresh) {
+pub async fn a_probe_takes_only_what_has_gone_silent(fresh: Fresh) {
     let tier = fresh.open().await;
-    let hold = Settlement::Hold { why: "silence".into(), retry_in: LONG, probe_in: LONG };
-    for (key, ending) in [
-        ("unknown", hold),
-        ("again", fail(Failure::ExecuteAgain { after: LONG })),
-        ("replay", fail(Failure::Replay { answer: answer("no") })),
-        ("refuse", fail(Failure::Refuse)),
-    ] {
-        let owner = settled(&tier, key, ending).await;
-        assert_eq!(take(&tier, owner, Right::Operator).await.0, SECOND, "{key}");
-        assert_eq!(apply(&tier, owner, success("late")).await, Written::Fenced);
+    let silent = Settlement::Hold {
+        why: "silence".into(),
+        retry_in: Duration::ZERO,
+        probe_in: Duration::ZERO,
+    };
+    let unknown = settled(&tier, "unknown", silent).await;
+    let abandoned = running(&tier, "abandoned", Duration::ZERO).await;
+    let failure = fail(Failure::ExecuteAgain { after: Duration::ZERO });
+    // It was abandoned when it was listed; then its owner came back and said how it ended.
+    let failed = settled(&tier, "failed", failure).await;
+    let before = record(&tier, "failed").await;
+    passed(&tier, "failed", Duration::from_millis(1)).await;
+    assert_eq!(take(&tier, failed, Right::Probe).await.0, Taken::Lost);
+    assert_eq!(record(&tier, "failed").await, before);
+    for owner in [unknown, abandoned] {
+        assert_eq!(take(&tier, owner, Right::Probe).await.0, Taken::Won { attempt: 1 });
     }
-    let owner = running(&tier, "running", LONG).await;
-    assert_eq!(take(&tier, owner, Right::Operator).await.0, Taken::Lost);
-    let owner = settled(&tier, "done", success("done")).await;
-    let before = record(&tier, "done").await;
-    assert_eq!(take(&tier, owner, Right::Operator).await.0, Taken::Lost);
-    assert_eq!(record(&tier, "done").await, before);
-    let owner = running(&tier, "abandoned", SHORT).await;
-    passed(&tier, "abandoned", SHORT).await;
-    assert_eq!(take(&tier, owner, Right::Operator).await.0, SECOND);
 }
 
-pub async fn a_takeover_clears_the_answer_and_its_expiry_and_keeps_the_error(fresh: Fresh) {
+pub async fn a_takeover_clears_the_expiry_and_keeps_the_error(fresh: Fresh) {
     let tier = fresh.open().await;
-    let failed = Settlement::Fail {
-        then: Failure::Replay { answer: answer("no") },
-        error: "refused".into(),
-        keep: SHORT,
-    };
+    let then = Failure::ExecuteAgain { after: Duration::ZERO };
+    let failed = Settlement::Fail { then, error: "refused".into(), keep: SHORT };
     let owner = settled(&tier, "k", failed).await;
-    let (taken, new) = take(&tier, owner, Right::Operator).await;
+    let (taken, new) = take(&tier, owner, Right::Due).await;
     assert_eq!(taken, SECOND);
     let kept = record(&tier, "k").await.last_error;
     assert!(matches!(kept, Some(LastError { message, .. }) if message == "refused"));
-    let cleared = "SELECT idem_key FROM oncegate_records WHERE response_status IS NULL \
-         AND response_headers IS NULL AND response_body IS NULL AND expires_at IS NULL";
+    let cleared = "SELECT idem_key FROM oncegate_records WHERE expires_at IS NULL";
     assert_eq!(Raw::connect(&fresh).await.column(cleared).await.len(), 1);
     // What would have expired by now runs.
     passed(&tier, "k", SHORT).await;
     assert_eq!(tier.purge(10).await, Ok(0));
     tier.remove_expired(&identity("k")).await.expect("answered");
     assert_eq!(record(&tier, "k").await.fence(), new);
+}
+
+/// Leads connections to two servers in turn.
+async fn balancer(servers: [SocketAddr; 2]) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port is free");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    tokio::spawn(async move {
+        for server in servers.into_iter().cycle() {
+            let Ok((mut client, _)) = listener.accept().await else { return };
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(server).await?;
+                copy_bidirectional(&mut client, &mut server).await
+            });
+        }
+    });
+    address
+}
+
+/// The other server stands for a replica that lags: it has the record as it was before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_takeover_is_judged_where_it_was_written() {
+    if !servers::require(Kind::MariaDb) {
+        return;
+    }
+    let both = [MariaDb::start(), MariaDb::start()];
+    let url = |address: SocketAddr| {
+        both[0].url().replace(&both[0].addr().to_string(), &address.to_string())
+    };
+    let open = |address| {
+        let tier = durable::open(&url(address), &DurableOptions::default());
+        tier.expect("the URL names a durable tier")
+    };
+    let addresses = [both[0].addr(), both[1].addr()];
+    let direct = addresses.map(open);
+    for tier in &direct {
+        tier.migrate().await.expect("a fresh database can be migrated");
+    }
+    let balanced = open(balancer(addresses).await);
+    for round in 0..6 {
+        let claim = claim_of(&identity(&round.to_string()), Duration::ZERO);
+        for tier in &direct {
+            assert!(matches!(tier.claim(claim.clone()).await, Ok(Claimed::New)));
+        }
+        // Enough at once that several connections are open, and rest in turn.
+        let looks = (0..4).map(|_| balanced.find(&claim.identity));
+        futures_util::future::join_all(looks).await;
+        assert_eq!(take(&balanced, claim.fence, Right::Due).await.0, SECOND, "round {round}");
+    }
 }

@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
-use oncegate::engine::{Acquired, Engine, ExecuteError, Outcome, Request, Resolution, Settled};
-use oncegate::idempotency::{Credential, Policy, Refusal, ReplayTo, Snapshot, WhenUnknown};
+use oncegate::engine::{
+    Acquired, Claim, Engine, ExecuteError, Finish, Finished, Outcome, Proof, Request, Resolution,
+    Settled, StillOurs,
+};
+use oncegate::idempotency::{Credential, Origin, Policy, Refusal, ReplayTo, Snapshot, WhenUnknown};
 use oncegate::store::durable::{DurableOptions, Writes};
 
 use super::on_every_pair;
 use crate::bed::{Database, Operation, Site, begin, engine, execute, fresh_identity};
+use crate::sql::Sql;
 use crate::support::servers::{self, Kind, Server};
 use crate::support::{FaultProxy, MariaDb, eventually};
+
+const SOON: Duration = Duration::from_secs(30);
 
 on_every_pair!(
     kept_for_ever_leased_for_ever_and_waited_for_for_ever,
@@ -186,6 +192,103 @@ async fn duplicates_that_meet_a_hanging_database_are_told_together() {
     waits.sort();
     assert!(waits[19] < waits[0] * 4, "one after the other: {waits:?}");
     assert_eq!(operation.runs(), 1);
+}
+
+/// A database, an engine behind a proxy, and one that sees it directly.
+async fn behind_a_proxy(database: Database) -> Option<(FaultProxy, Engine, Engine)> {
+    let mut fresh = database.fresh()?;
+    let direct = engine(fresh.open().await, "none");
+    let host = fresh.url.split(['@', '/']).nth(3).expect("the URL has a host");
+    let proxy = FaultProxy::start(host.parse().expect("the host is an address")).await;
+    fresh.url = proxy.reroute(&fresh.url);
+    let behind = engine(fresh.open().await, "memory:");
+    execute(&behind, Request::new(fresh_identity()), &Operation::immediate())
+        .await
+        .expect("it runs");
+    Some((proxy, behind, direct))
+}
+
+async fn held_while_it_was_cut_off(database: Database) {
+    let Some((proxy, behind, direct)) = behind_a_proxy(database).await else { return };
+    let request = Request::new(fresh_identity()).lease(Duration::from_millis(600));
+    let Ok(Acquired::Execute(claim)) = behind.acquire(&request).await else {
+        panic!("the first one runs");
+    };
+    proxy.blackhole();
+    eventually("its lease is over and another instance holds it", SOON, async || {
+        let silent = direct.abandoned(Duration::ZERO, 10).await.expect("it answers");
+        let ours = silent.iter().find(|found| found.record.identity == request.identity);
+        match ours {
+            Some(found) => direct.hold_silent(found, SOON).await.expect("it answers"),
+            None => false,
+        }
+    })
+    .await;
+    proxy.heal();
+    eventually("it learns that it must not begin", SOON, async || match claim.confirm().await {
+        Ok(ours) => {
+            assert_eq!(ours, StillOurs::No, "others were told that it may have happened");
+            true
+        }
+        Err(_) => false,
+    })
+    .await;
+    // It sent nothing, and says so.
+    claim.release("it came too late").await;
+    let operation = Operation::immediate();
+    let next = execute(&direct, request, &operation).await.expect("it runs");
+    assert_eq!(next, Outcome::Executed(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_was_held_before_it_began_does_not_begin() {
+    held_while_it_was_cut_off(Database::MySql).await;
+    held_while_it_was_cut_off(Database::Postgres).await;
+}
+
+/// The database counts from when its statement begins, which takes a second here.
+async fn a_copy_of_a_slow_write(origin: Origin, end: impl AsyncFnOnce(&Engine, Claim, &Request)) {
+    let Some(fresh) = Database::MySql.fresh() else { return };
+    let engine = engine(fresh.open().await, "memory:");
+    let policy = Policy { ttl: Duration::from_secs(2), origin, ..Policy::default() };
+    let request = Request::new(fresh_identity()).policy(policy);
+    let Ok(Acquired::Execute(claim)) = engine.acquire(&request).await else {
+        panic!("the first one runs");
+    };
+    let sql = Sql::connect(&fresh.url).await;
+    sql.run("CREATE TRIGGER slow AFTER UPDATE ON oncegate_records FOR EACH ROW DO SLEEP(1)").await;
+    end(&engine, claim, &request).await;
+    eventually("the record expires", SOON, async || {
+        let found = engine.tiers().durable().find(&request.identity).await.expect("it answers");
+        found.is_none_or(|found| found.record.is_expired(found.now))
+    })
+    .await;
+    match engine.acquire(&request).await.expect("an answer") {
+        Acquired::Execute(claim) => drop(claim.release("the test is over").await),
+        Acquired::Replay(replay) => panic!("the copy of tier {:?} outlives it", replay.tier),
+        Acquired::Refuse(refusal) => panic!("an expired key is new: {refusal:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_an_answer_does_not_outlive_its_record() {
+    a_copy_of_a_slow_write(Origin::Call, async |_, claim, _| {
+        let answer = Snapshot::of_value(b"1".to_vec());
+        assert_eq!(claim.complete(answer, None).await, Settled::Stored);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_what_was_ended_from_elsewhere_does_not_outlive_its_record() {
+    a_copy_of_a_slow_write(Origin::Decision, async |engine, claim, request| {
+        claim.detach();
+        let done = Finish::Done { answer: Snapshot::of_value(b"1".to_vec()), result_ref: None };
+        let (identity, policy) = (&request.identity, &request.policy);
+        let ended = engine.finish(identity, Proof::default(), done, policy).await;
+        assert_eq!(ended, Ok(Finished::Stored));
+    })
+    .await;
 }
 
 #[test]

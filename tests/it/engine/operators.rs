@@ -3,16 +3,18 @@
 use std::time::Duration;
 
 use oncegate::engine::{Acquired, OperatorError, Outcome, Request, Resolution};
-use oncegate::idempotency::{Policy, Refusal, Snapshot};
+use oncegate::idempotency::{Origin, Policy, Refusal, Snapshot, WhenFailed};
 
 use super::on_every_pair;
 use crate::bed::{Operation, Site, execute, fresh_identity};
+use crate::sql::Sql;
 use crate::support::eventually;
 
 on_every_pair!(
     forgetting_reaches_every_instance,
     an_unknown_outcome_is_settled_with_an_answer,
     an_unknown_outcome_is_allowed_to_run_again,
+    a_resolution_that_cannot_be_written_changes_nothing,
     a_running_call_is_left_alone,
 );
 
@@ -83,6 +85,32 @@ async fn an_unknown_outcome_is_allowed_to_run_again(site: Site) {
     let operation = Operation::immediate();
     let retry = execute(&engine, request, &operation).await.expect("it runs");
     assert_eq!(retry, Outcome::Executed(1));
+}
+
+async fn a_resolution_that_cannot_be_written_changes_nothing(site: Site) {
+    let engine = site.engine().await;
+    let sql = Sql::connect(&site.durable.url).await;
+    let failing = [WhenFailed::Reject, WhenFailed::Replay, WhenFailed::Retry];
+    for (when_failed, origin) in
+        failing.into_iter().zip([Origin::Call, Origin::Call, Origin::Decision])
+    {
+        let policy = Policy { when_failed, origin, ..Policy::default() };
+        let request = Request::new(fresh_identity()).policy(policy.clone());
+        let Ok(Acquired::Execute(claim)) = engine.acquire(&request).await else {
+            panic!("the first one runs");
+        };
+        claim.fail(Some(Snapshot::of_value(b"no".to_vec())), "declined").await;
+        let before = engine.record(&request.identity).await.expect("it answers");
+        let before = before.expect("it is recorded").record;
+        sql.run("ALTER TABLE oncegate_audit RENAME TO oncegate_audit_away").await;
+        for resolution in [Resolution::Retry, Resolution::Failed] {
+            let refused = engine.resolve(&request.identity, resolution, &policy, "ops", "").await;
+            assert!(matches!(refused, Err(OperatorError::Store(_))), "{refused:?}");
+        }
+        sql.run("ALTER TABLE oncegate_audit_away RENAME TO oncegate_audit").await;
+        let after = engine.record(&request.identity).await.expect("it answers");
+        assert_eq!(after.expect("it is recorded").record, before);
+    }
 }
 
 async fn a_running_call_is_left_alone(site: Site) {

@@ -167,3 +167,26 @@ async fn a_slow_call_keeps_its_lease() {
     assert_executed(&call.await.expect("no panic"), 201);
     assert_eq!(site.upstream.count_of(&key), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_with_databases_of_their_own_share_nothing_but_the_redis() {
+    let Some(site) = Tiers::MySqlRedis.site().await else { return };
+    let Some(another) = Tiers::MySqlRedis.site().await else { return };
+    let (one, other) = (site.gateway(&payments("")).await, another.gateway(&payments("")).await);
+    let key = fresh_key();
+    for (site, gateway, body) in [(&site, &one, "one's"), (&another, &other, "the other's")] {
+        site.upstream.on("/pay", Reply::new(201).body(body));
+        let first = gateway.post("/pay", &key, "{}").await;
+        assert_executed(&first, 201);
+        assert_eq!((first.text().as_str(), site.upstream.count_of(&key)), (body, 1));
+    }
+    // Each finds its own again: in Redis, since its own memory is new.
+    for (site, body) in [(&site, "one's"), (&another, "the other's")] {
+        let gateway = site.gateway(&payments("")).await;
+        let retry = gateway.post("/pay", &key, "{}").await;
+        assert_eq!(retry.header("Idempotency-Status"), Some("replayed"), "{retry:?}");
+        assert_eq!(retry.text(), body);
+        let replays = gateway.metrics().await;
+        assert_eq!(replays.sum("oncegate_replays_total", &[("tier", "fast")]), 1.0);
+    }
+}

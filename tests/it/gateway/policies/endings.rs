@@ -12,6 +12,7 @@ on_both_pairs!(
     a_transient_answer_is_passed_on_and_forgotten,
     a_status_that_says_nobody_knows_is_held,
     a_failure_is_executed_again,
+    an_attempt_that_did_nothing_is_not_counted,
     a_failure_is_replayed_where_the_route_says_so,
     what_a_status_means_is_up_to_the_route,
     an_unknown_outcome_is_executed_again_after_the_lease_where_the_route_says_so,
@@ -75,6 +76,21 @@ async fn a_failure_is_executed_again(site: Site) {
     let attempts: Vec<_> =
         site.upstream.executions().iter().map(|execution| execution.attempt()).collect();
     assert_eq!(attempts, [Some(1), Some(2), Some(3), Some(4)]);
+}
+
+async fn an_attempt_that_did_nothing_is_not_counted(site: Site) {
+    let gateway = site.gateway(&payments("max_attempts = 2")).await;
+    let replies = [500, 503, 429, 503, 500].map(Reply::new);
+    site.upstream.on("/pay", Behaviour::each(replies));
+    let key = fresh_key();
+    for status in [500, 503, 429, 503, 500] {
+        assert_eq!(gateway.post("/pay", &key, "{}").await.status, status);
+    }
+    let refused = gateway.post("/pay", &key, "{}").await;
+    assert_problem(&refused, 409, "attempt-failed", Retry::No);
+    let attempts: Vec<_> =
+        site.upstream.executions().iter().map(|execution| execution.attempt()).collect();
+    assert_eq!(attempts, [Some(1), Some(2), Some(2), Some(2), Some(2)]);
 }
 
 async fn a_failure_is_replayed_where_the_route_says_so(site: Site) {

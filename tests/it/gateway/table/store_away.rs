@@ -1,10 +1,12 @@
 //! The durable tier is down: nothing runs unrecorded, unless the operator said that it may.
 
 use super::super::{
-    Retry, SOON, assert_executed, assert_problem, assert_replayed, fresh_key, launch, payments,
+    Retry, SOON, Tiers, assert_executed, assert_problem, assert_replayed, fresh_key, launch,
+    payments,
 };
+use crate::sql::Sql;
 use crate::support::servers::{self, Kind, Server};
-use crate::support::{Gateway, MySql, Redis, Upstream, eventually};
+use crate::support::{Gateway, MySql, Redis, Reply, Upstream, eventually};
 
 /// A gateway on servers of its own.
 struct Own {
@@ -94,4 +96,22 @@ async fn a_shadow_does_not_notice() {
     own.mysql.kill();
     assert_eq!(own.gateway.post("/pay", &key, "{}").await.status, 201);
     assert_eq!(own.upstream.count_of(&key), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_cannot_be_read_is_no_reason_to_bypass() {
+    for tiers in [Tiers::MySqlRedis, Tiers::SqliteMemory] {
+        let Some(site) = tiers.site().await else { continue };
+        let gateway =
+            site.gateway(&format!("[durable]\nwhen_down = 'bypass'\n{}", payments(""))).await;
+        let key = fresh_key();
+        site.upstream.on("/pay", Reply::new(500));
+        assert_eq!(gateway.post("/pay", &key, "{}").await.status, 500);
+        let damage = "UPDATE oncegate_records SET attempt = -1 WHERE idem_key = ?";
+        let damaged = Sql::connect(&site.durable.url).await.execute(damage, &key).await;
+        assert_eq!(damaged, 1);
+        let refused = gateway.post("/pay", &key, "{}").await;
+        assert_problem(&refused, 503, "store-unavailable", Retry::After);
+        assert_eq!(site.upstream.count_of(&key), 1);
+    }
 }
