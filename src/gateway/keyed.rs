@@ -146,7 +146,7 @@ pub fn identified(
 
 async fn read_body(route: &Route, visit: &Visit, body: Incoming) -> Result<Bytes, Rejection> {
     let max = route.request_max_bytes;
-    let mut body = read::watched(body, visit.body_idle);
+    let mut body = read::watched(visit, body);
     if !read::is_announced_longer(&visit.head, max)
         && let Collected::Whole(body) = read::collect(&mut body, max).await?
     {

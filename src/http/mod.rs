@@ -9,8 +9,10 @@ pub mod incoming;
 pub mod json;
 pub mod problem;
 pub mod server;
+pub mod unbroken;
 
 pub use body::{Body, BoxError};
 pub use body_fault::BodyFault;
 pub use idle_limited::{BodyIdle, IdleLimited};
 pub use problem::Problem;
+pub use unbroken::Unbroken;
