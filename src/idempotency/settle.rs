@@ -95,8 +95,8 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
             Settlement::Fail { then, error: cut(error), keep }
         }
         Ending::Unknown { why } => {
-            let lease = policy.lease;
-            Settlement::Hold { why: cut(why), retry_in: lease, probe_in: lease }
+            let (retry_in, probe_in) = (policy.lease, policy.probe_in());
+            Settlement::Hold { why: cut(why), retry_in, probe_in }
         }
         Ending::Released { why } => match earlier {
             Earlier::Nothing => Settlement::Release,
@@ -106,7 +106,8 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
                 keep,
             },
             Earlier::Unknown => {
-                Settlement::Hold { why: cut(why), retry_in: Duration::ZERO, probe_in: policy.lease }
+                let probe_in = policy.probe_in();
+                Settlement::Hold { why: cut(why), retry_in: Duration::ZERO, probe_in }
             }
         },
     }
@@ -206,8 +207,9 @@ mod tests {
                     prop_assert!(matches!(settlement, Settlement::Fail { .. }), "{:?}", settlement);
                 }
                 Ending::Unknown { .. } => {
-                    let held = matches!(settlement, Settlement::Hold { retry_in, .. }
-                        if retry_in == policy.lease);
+                    let held = matches!(settlement, Settlement::Hold { retry_in, probe_in, .. }
+                        if retry_in == policy.lease
+                            && probe_in == policy.lease.min(policy.settle_after));
                     prop_assert!(held, "what may have happened is never free: {settlement:?}");
                 }
                 Ending::Released { .. } => match earlier {
