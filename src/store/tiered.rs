@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::clock::{self, Timestamp};
@@ -36,6 +37,8 @@ const RACES: usize = 8;
 const REFLECTED: Duration = Duration::from_secs(1);
 const GIVE_BACK_TRIES: usize = 60;
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
+/// What giving back may take when everything ends.
+const GIVEN_BACK: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
 pub struct FastSettings {
@@ -60,6 +63,7 @@ pub struct Tiered {
     durable: Arc<dyn DurableTier>,
     fast: Option<Arc<dyn FastTier>>,
     settings: FastSettings,
+    giving_back: TaskTracker,
 }
 
 /// Whom to ask.
@@ -105,7 +109,7 @@ impl Tiered {
         fast: Option<Arc<dyn FastTier>>,
         settings: FastSettings,
     ) -> Self {
-        Self { durable, fast, settings }
+        Self { durable, fast, settings, giving_back: TaskTracker::new() }
     }
 
     pub fn durable(&self) -> &Arc<dyn DurableTier> {
@@ -254,7 +258,7 @@ impl Tiered {
             Err(error) => {
                 let ending = Ending::Released { why: "the database went away".into() };
                 let as_it_was = settle(ending, record.attempt, earlier, policy);
-                tokio::spawn(give_back(self.durable.clone(), fence, as_it_was));
+                self.giving_back.spawn(give_back(self.durable.clone(), fence, as_it_was));
                 Err(error)
             }
         }
@@ -399,6 +403,13 @@ impl Tiered {
             Some(fast) => observed(Operation::ForgetFast, fast.forget(identity)).await.is_ok(),
             None => true,
         }
+    }
+
+    /// Closes the durable tier, with a moment for what is still to be given back: nobody else would.
+    pub async fn close(&self) {
+        self.giving_back.close();
+        let _ = tokio::time::timeout(GIVEN_BACK, self.giving_back.wait()).await;
+        self.durable.close().await;
     }
 
     pub async fn audit(&self, identity: &Identity, audit: Audit) -> Result<(), StoreError> {

@@ -344,8 +344,10 @@ impl<B: Backend> DurableTier for Grouped<B> {
 
     async fn close(&self) {
         self.stop.cancel();
-        // The lanes write their last first; a database that hangs is not waited for.
+        // The lanes write their last first, and what reached nobody is taken back: nobody would look
+        // for it after us. A database that hangs is not waited for.
         let _ = tokio::time::timeout(self.patience, self.lanes.closed()).await;
+        let _ = tokio::time::timeout(self.patience, self.withdrawals.looked()).await;
         let _ = tokio::time::timeout(self.patience, self.backend.pool().close()).await;
     }
 }
