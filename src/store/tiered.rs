@@ -25,7 +25,9 @@ use crate::store::durable::{
     Audit, AuditLine, Claimed, DurableTier, NewClaim, Right, TakeOver, Taken, Written,
 };
 use crate::store::error::StoreError;
-use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Vacancy, Value};
+use crate::store::fast::{
+    FastTier, Finished, Lock, Replacement, Rescued, Reserved, Vacancy, Value,
+};
 use crate::store::observed::observed;
 use crate::telemetry::metrics::{Operation, Tier};
 use crate::telemetry::traces::step;
@@ -139,6 +141,9 @@ impl Tiered {
             match self.reserve(identity, lock, policy).await {
                 Some(Reserved::Taken(Value::Finished(finished))) => {
                     return Ok(from_fast(finished, asked, policy));
+                }
+                Some(Reserved::Taken(Value::Rescued(rescued))) => {
+                    return Ok(from_fast(rescued.finished, asked, policy));
                 }
                 // A lock of another request proves nothing about the record: the durable tier says
                 // which of the two is the stranger.
@@ -311,11 +316,33 @@ impl Tiered {
     }
 
     /// Keeps an answer that the durable tier cannot take now where retries will find it, for as
-    /// long as the record would hold it and however large it is.
-    pub async fn rescue(&self, identity: &IdentityDigest, owner: Token, held: Held) {
+    /// long as the record would hold it and however large it is. Should its owner not live to write
+    /// it down, somebody else can.
+    pub async fn rescue(
+        &self,
+        identity: &IdentityDigest,
+        owner: Token,
+        held: Held,
+        settlement: &Settlement,
+    ) {
         let keep = self.remaining(&held);
-        let by = Replacement::With(Value::Finished(held.finished), keep);
-        self.replace(identity, owner, by, Vacancy::Fill).await;
+        if let Some(rescued) = Rescued::new(owner, held.finished, settlement) {
+            let by = Replacement::With(Value::Rescued(Box::new(rescued)), keep);
+            self.replace(identity, owner, by, Vacancy::Fill).await;
+        }
+    }
+
+    /// The answer of just this attempt, if the fast tier has it and the durable one may not.
+    pub async fn rescued(&self, record: &Record) -> Option<Rescued> {
+        match self.fast.as_ref()?.look(record.identity.digest()).await {
+            Ok(Some(Value::Rescued(rescued)))
+                if rescued.owner == record.token
+                    && rescued.finished.fingerprint == record.fingerprint =>
+            {
+                Some(*rescued)
+            }
+            _ => None,
+        }
     }
 
     fn remaining(&self, held: &Held) -> Duration {
