@@ -13,7 +13,7 @@ use super::flights::Flight;
 use super::request::Request;
 use super::settling::{Settled, Settling};
 use crate::clock;
-use crate::idempotency::{Ending, Snapshot};
+use crate::idempotency::{Ending, Snapshot, State};
 use crate::store::StoreError;
 use crate::store::tiered::Admitted;
 use crate::telemetry::traces::step;
@@ -74,8 +74,17 @@ impl Claim {
         }
         let one = [(open.admitted.fence, *open.request.identity.digest())];
         // Boxed, as it is rare and large.
-        let lost = Box::pin(open.shared.tiers.renew(&one, lease)).await?;
-        Ok(if lost.is_empty() { StillOurs::Yes } else { StillOurs::No })
+        if !Box::pin(open.shared.tiers.renew(&one, lease)).await?.is_empty() {
+            return Ok(StillOurs::No);
+        }
+        // One that was held meanwhile still shows our token, for an answer that comes late. Nothing
+        // may begin any more: somebody may be asking the upstream whether it has.
+        let found = open.shared.tiers.durable().find(&open.request.identity).await?;
+        let runs = found.is_some_and(|found| {
+            found.record.token == open.admitted.fence.token
+                && matches!(found.record.state, State::Processing { .. })
+        });
+        Ok(if runs { StillOurs::Yes } else { StillOurs::No })
     }
 
     /// Lets the attempt go on elsewhere: nothing here renews or ends it any more. It lives until

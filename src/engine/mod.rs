@@ -31,7 +31,7 @@ pub use execute::{ExecuteError, Outcome};
 pub use operator::{OperatorError, Resolution};
 pub use request::Request;
 pub use settling::Settled;
-pub use silent::Silent;
+pub use silent::TakenFromFast;
 
 use crate::clock;
 use crate::idempotency::decide::differs;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::policy::backoff;
-use super::{Policy, Record, Snapshot, State, WhenFailed};
+use super::{Origin, Policy, Record, Snapshot, State, WhenFailed};
 use crate::clock::Timestamp;
 
 const ERROR_MAX_CHARACTERS: usize = 4000;
@@ -130,9 +130,10 @@ pub enum Standing {
     Fine,
     /// PROCESSING past its lease.
     Abandoned,
-    /// Abandoned, and its attempt is older than `stuck_after`.
+    /// Abandoned, and its attempt is older than `stuck_after`; of a decision, its lock ran out so
+    /// long ago.
     Stuck,
-    /// Abandoned, and its attempt is older than `settle_after`: ask the probe.
+    /// The same with `settle_after`: ask the probe.
     Due,
 }
 
@@ -144,7 +145,11 @@ pub fn standing(
 ) -> Standing {
     match record.state {
         State::Processing { lease_until } if lease_until <= now => {
-            match now.since(record.updated_at) {
+            let since = match record.origin {
+                Origin::Call => record.updated_at,
+                Origin::Decision => lease_until,
+            };
+            match now.since(since) {
                 age if age >= settle_after => Standing::Due,
                 age if age >= stuck_after => Standing::Stuck,
                 _ => Standing::Abandoned,
@@ -251,9 +256,12 @@ mod tests {
         ) {
             let (stuck, settle) = (Duration::from_millis(stuck), Duration::from_millis(stuck + more));
             let standing = standing(&found.record, found.now, stuck, settle);
-            let age = found.now.since(found.record.updated_at);
             match found.record.state {
                 State::Processing { lease_until } if lease_until <= found.now => {
+                    let age = found.now.since(match found.record.origin {
+                        Origin::Call => found.record.updated_at,
+                        Origin::Decision => lease_until,
+                    });
                     let expected = if age >= settle { Standing::Due }
                         else if age >= stuck { Standing::Stuck }
                         else { Standing::Abandoned };

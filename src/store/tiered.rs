@@ -400,7 +400,7 @@ impl Tiered {
         self.take_over(take, &found.record, policy).await
     }
 
-    /// Takes a call that has gone silent, to ask what became of it.
+    /// Takes a run that has gone silent, to write down what became of it.
     pub async fn take_to_probe(
         &self,
         found: &Found,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::listing::{Listing, Walk};
 use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::settle_row::SettleRow;
-use super::{Audit, NewClaim, TakeOver};
+use super::{Audit, Hold, NewClaim, TakeOver};
 use crate::clock::{Timestamp, millis};
 use crate::idempotency::{Fence, Identity, Origin, RecordId};
 
@@ -78,9 +78,16 @@ pub trait Backend: Send + Sync + 'static {
     fn abandoned(
         &self,
         conn: &mut Connection<Self>,
+        origin: Origin,
         age: Duration,
         limit: u32,
     ) -> impl Future<Output = Outcome<Vec<Row>>> + Send;
+    fn hold(
+        &self,
+        conn: &mut Connection<Self>,
+        fence: Fence,
+        hold: &Hold,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
     fn attending(
         &self,
         conn: &mut Connection<Self>,
@@ -240,7 +247,9 @@ macro_rules! shared_operations {
                 .bind(take.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                 .bind(take.seen.id.0)
                 .bind(take.seen.token.0)
-                .bind(i32::from(take.right == Right::Operator));
+                .bind(i32::from(matches!(take.right, Right::Operator | Right::Probe)))
+                // What has an end is no probe's affair any more.
+                .bind(i32::from(take.right != Right::Probe));
             Ok(query.execute(conn).await?.rows_affected())
         }
 
@@ -267,14 +276,32 @@ macro_rules! shared_operations {
         async fn abandoned(
             &self,
             conn: &mut Connection<Self>,
+            origin: Origin,
             age: Duration,
             limit: u32,
         ) -> Outcome<Vec<Row>> {
             sqlx::query_as($statements.abandoned)
+                .bind(decision(origin))
                 .bind(millis(age))
                 .bind(i64::from(limit))
                 .fetch_all(conn)
                 .await
+        }
+
+        async fn hold(
+            &self,
+            conn: &mut Connection<Self>,
+            fence: Fence,
+            hold: &Hold,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let query = sqlx::query($statements.hold)
+                .bind(hold.attend_at.map(Timestamp::as_millis))
+                .bind(hold.keep.map(millis))
+                .bind($text(hold.why.as_str()))
+                .bind(fence.id.0)
+                .bind(fence.token.0);
+            Ok(query.execute(conn).await?.rows_affected())
         }
 
         async fn attending(
@@ -412,7 +439,7 @@ pub mod operations {
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
     pub use super::super::settle_row::SettleRow;
     pub use super::super::sizes::padded;
-    pub use super::super::{Audit, NewClaim, Right, TakeOver};
+    pub use super::super::{Audit, Hold, NewClaim, Right, TakeOver};
     pub use super::{Backend, Connection, Outcome, Removal, attended, decision};
     pub(in super::super) use super::{settle_of_rows, shared_operations};
     pub use crate::clock::{Timestamp, millis};

@@ -22,8 +22,8 @@ use super::sizes::MAX_IDS;
 use super::withdrawals::Withdrawals;
 use super::writer::{self, Crew};
 use super::{
-    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, NewClaim, TakeOver, Taken,
-    Writes, Written,
+    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, Hold, NewClaim, TakeOver,
+    Taken, Writes, Written,
 };
 use crate::clock::Timestamp;
 use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement};
@@ -257,9 +257,22 @@ impl<B: Backend> DurableTier for Grouped<B> {
         self.run(move |b, c| Box::pin(b.purge(c, batch))).await
     }
 
-    async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError> {
-        let rows = self.run(move |b, c| Box::pin(b.abandoned(c, age, limit))).await?;
+    async fn abandoned(
+        &self,
+        origin: Origin,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Vec<Found>, StoreError> {
+        let rows = self.run(move |b, c| Box::pin(b.abandoned(c, origin, age, limit))).await?;
         rows.into_iter().map(Row::found).collect()
+    }
+
+    async fn hold(&self, fence: Fence, hold: Hold) -> Result<bool, StoreError> {
+        let held = self.run(move |b, c| {
+            let hold = hold.clone();
+            Box::pin(async move { b.hold(c, fence, &hold).await })
+        });
+        Ok(held.await? > 0)
     }
 
     async fn attending(&self, origin: Origin, limit: u32) -> Result<Vec<Found>, StoreError> {
