@@ -188,7 +188,7 @@ impl Config {
         let logs = Logs::read(reader);
         let traces = Traces::read(reader);
         let decision = Decision::read(reader);
-        let routes = route::read_all(reader, &upstream);
+        let routes = route::read_all(reader, &upstream, reconciler.settle_after);
         let effective = std::mem::take(&mut reader.effective);
         Self {
             listen,

@@ -31,7 +31,7 @@ pub use execute::{ExecuteError, Outcome};
 pub use operator::{OperatorError, Resolution};
 pub use request::Request;
 pub use settling::Settled;
-pub use silent::Silent;
+pub use silent::TakenFromFast;
 
 use crate::clock;
 use crate::idempotency::decide::differs;
@@ -205,7 +205,7 @@ impl Engine {
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.shared.closing.store(true, Ordering::Relaxed);
         let ended = tokio::time::timeout(grace, self.shared.leases.empty()).await.is_ok();
-        self.shared.tiers.durable().close().await;
+        self.shared.tiers.close().await;
         ended
     }
 }

@@ -103,7 +103,9 @@ impl Writer<'_> {
                         let identity = self.request.identity.digest();
                         self.shared.answers.insert(identity, &held, epoch);
                         let token = self.admitted.fence.token;
-                        Box::pin(self.shared.tiers.rescue(identity, token, held)).await;
+                        let settlement = &self.settlement;
+                        let rescue = self.shared.tiers.rescue(identity, token, held, settlement);
+                        Box::pin(rescue).await;
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);

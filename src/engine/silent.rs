@@ -1,28 +1,41 @@
 //! Records that nobody speaks for any more: what the jobs do about them.
 //!
-//! A silent call is taken away from whoever had it before anybody is asked what became of it: its
-//! old owner, should it wake up, must not send it after the upstream has said that it never came.
+//! A silent run is marked as unknown before anybody is asked what became of it, and stays its
+//! owner's: an answer that comes late still counts, for as long as no other end was written. What
+//! must not come late is a beginning, so from the mark on its owner may not send it any more
+//! ([`Claim::confirm`](super::Claim::confirm)): the upstream may just be saying that it never came.
 
 use std::time::Duration;
 
 use super::Engine;
 use crate::clock::Timestamp;
 use crate::idempotency::settle::{Verdict, WENT_SILENT, conclude};
-use crate::idempotency::{Fence, Found, Identity, Origin, Policy, Settlement, State, settle};
+use crate::idempotency::{Fence, Found, Origin, Policy, State, settle};
 use crate::store::StoreError;
-use crate::store::durable::Written;
-use crate::store::tiered::Admitted;
+use crate::store::durable::{Hold, Written};
 
-/// A silent call that is ours to settle.
-pub struct Silent {
-    identity: Identity,
-    admitted: Admitted,
+/// What writing down a verdict may take.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// How a run ended whose answer was found in the fast tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenFromFast {
+    Succeeded,
+    Failed,
+    /// It was written down meanwhile, or somebody else owns it.
+    TooLate,
 }
 
 impl Engine {
-    /// Calls past their lease whose attempt is at least that old.
-    pub async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError> {
-        self.shared.tiers.durable().abandoned(age, limit).await
+    /// What is past its lease for long enough: calls by the age of their attempt, decisions by the
+    /// time since their lock ran out.
+    pub async fn abandoned(
+        &self,
+        origin: Origin,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Vec<Found>, StoreError> {
+        self.shared.tiers.durable().abandoned(origin, age, limit).await
     }
 
     /// Calls of unknown outcome that are due to be probed.
@@ -37,7 +50,7 @@ impl Engine {
         self.shared.tiers.durable().attending(Origin::Decision, limit).await
     }
 
-    /// Moves the time of a callback. False: somebody else did, or there is another attempt.
+    /// Moves the time of a job's attention. False: somebody else did, or there is another attempt.
     pub async fn attend(
         &self,
         fence: Fence,
@@ -47,54 +60,57 @@ impl Engine {
         self.shared.tiers.durable().attend(fence, seen, next).await
     }
 
-    /// None: somebody else was faster, or its owner is back.
-    pub async fn take_silent(
+    /// Marks an abandoned run as unknown. Of several who try, one does. False: it was somebody else,
+    /// or its owner is back.
+    pub async fn hold_silent(
         &self,
         found: &Found,
-        lease: Duration,
-        policy: &Policy,
-    ) -> Result<Option<Silent>, StoreError> {
-        let taken = self.shared.tiers.take_to_probe(found, lease, policy).await?;
-        let identity = found.record.identity.clone();
-        Ok(taken.map(|admitted| Silent { identity, admitted }))
+        attend_at: Option<Timestamp>,
+        keep: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        let why = WENT_SILENT.into();
+        let hold = Hold { why, attend_at, keep };
+        self.shared.tiers.durable().hold(found.record.fence(), hold).await
     }
 
-    /// Writes down what was found out. False: another attempt owns it by now.
+    /// Writes down the answer that the run's owner could put into the fast tier only, as its owner
+    /// would have. None: there is none.
+    pub async fn settle_rescued(&self, found: &Found) -> Result<Option<TakenFromFast>, StoreError> {
+        let Some(rescued) = self.shared.tiers.rescued(&found.record).await else {
+            return Ok(None);
+        };
+        let failed = rescued.error.is_some();
+        let fence = found.record.fence();
+        let written = self.shared.tiers.settle(fence, &rescued.settlement()).await?;
+        Ok(Some(match (written, failed) {
+            (Written::Fenced, _) => TakenFromFast::TooLate,
+            (Written::Applied, false) => TakenFromFast::Succeeded,
+            (Written::Applied, true) => TakenFromFast::Failed,
+        }))
+    }
+
+    /// Writes down what was found out, as whoever had it before no longer can. False: it has an end,
+    /// or another attempt, by now.
     pub async fn settle_silent(
         &self,
-        silent: Silent,
+        found: &Found,
         verdict: Verdict,
         policy: &Policy,
-        probe_in: Duration,
     ) -> Result<bool, StoreError> {
-        let Silent { identity, admitted } = silent;
-        let ending = conclude(verdict);
-        let settlement =
-            at_once(settle(ending, admitted.attempt, admitted.earlier, policy), probe_in);
-        let written = self.shared.tiers.settle(admitted.fence, &settlement).await?;
+        let tiers = &self.shared.tiers;
+        let Some(admitted) = tiers.take_to_probe(found, LEASE, policy).await? else {
+            return Ok(false);
+        };
+        let settlement = settle(conclude(verdict), admitted.attempt, admitted.earlier, policy);
+        let written = tiers.settle(admitted.fence, &settlement).await?;
         // The next look brings the answer; what is there may be the lock of the one before.
-        self.shared.tiers.publish(identity.digest(), admitted.fence.token, None).await;
+        let identity = found.record.identity.digest();
+        tiers.publish(identity, admitted.fence.token, None).await;
         Ok(written == Written::Applied)
-    }
-
-    /// Marks an abandoned call as unknown and leaves it its owner's: should it only have been
-    /// slow, its answer still counts. False: its owner is back, or it has ended meanwhile.
-    pub async fn hold_silent(&self, found: &Found, probe_in: Duration) -> Result<bool, StoreError> {
-        self.shared.tiers.hold(found.record.fence(), WENT_SILENT, probe_in).await
     }
 
     /// Removes at most that many expired records.
     pub async fn purge(&self, batch: u32) -> Result<u64, StoreError> {
         self.shared.tiers.durable().purge(batch).await
-    }
-}
-
-/// Its lease has been over for long: where policy allows a retry, it is allowed now.
-fn at_once(settlement: Settlement, probe_in: Duration) -> Settlement {
-    match settlement {
-        Settlement::Hold { why, .. } => {
-            Settlement::Hold { why, retry_in: Duration::ZERO, probe_in }
-        }
-        other => other,
     }
 }

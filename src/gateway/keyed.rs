@@ -34,32 +34,33 @@ pub struct Caller {
 }
 
 impl Front {
+    /// Reads it; what comes out is the rest, or the answer to one that is not decided about.
     pub(super) async fn keyed(
-        &self,
-        routed: &Arc<Routed>,
+        self,
+        routed: Arc<Routed>,
         visit: Visit,
         body: Incoming,
         caller: Caller,
-    ) -> Reply {
+    ) -> Result<impl Future<Output = Reply> + Send + 'static, Reply> {
         let route = &routed.route;
-        let body = match read_body(route, &visit, body).await {
-            Ok(body) => body,
-            Err(rejection) => return Reply::rejected(rejection),
-        };
+        let body = read_body(route, &visit, body).await.map_err(Reply::rejected)?;
         let Caller { tenant, key } = caller;
         let identify = || identify::identify(route, &visit.head, &body, key, tenant);
         let (identity, asked) = match step!("identify").in_scope(identify) {
             Ok(Some(identified)) => identified,
             Ok(None) if route.key == Need::Optional => {
-                return Box::pin(self.untouched(&routed.destination, visit, body.into())).await;
+                let untouched = self.untouched(&routed.destination, visit, body.into());
+                return Err(Box::pin(untouched).await);
             }
-            Ok(None) => return Reply::rejected(key_missing(route)),
-            Err(rejection) => return Reply::rejected(rejection),
+            Ok(None) => return Err(Reply::rejected(key_missing(route))),
+            Err(rejection) => return Err(Reply::rejected(rejection)),
         };
         let request = engine::Request { identity, asked, policy: policy(route, &visit.head) };
-        let mut reply = self.decided(routed, visit, body, &request).await;
-        reply.trail.identity = Some(request.identity);
-        reply
+        Ok(async move {
+            let mut reply = self.decided(&routed, visit, body, &request).await;
+            reply.trail.identity = Some(request.identity);
+            reply
+        })
     }
 
     async fn decided(
@@ -150,7 +151,7 @@ pub fn identified(
 
 async fn read_body(route: &Route, visit: &Visit, body: Incoming) -> Result<Bytes, Rejection> {
     let max = route.request_max_bytes;
-    let mut body = read::watched(body, visit.body_idle);
+    let mut body = read::watched(visit, body);
     if !read::is_announced_longer(&visit.head, max)
         && let Collected::Whole(body) = read::collect(&mut body, max).await?
     {

@@ -2,9 +2,11 @@
 //!
 //! A request that no route is about, or that has no key where none is needed, streams through
 //! untouched. One with a key is decided by the engine; if it is to be executed, that happens in a
-//! task of its own, so that a client that hangs up changes nothing.
+//! task of its own, and what was read whole is decided to the end ([`carried`]), so that a client
+//! that hangs up changes nothing.
 
 mod access;
+mod carried;
 mod execution;
 mod forward;
 mod identify;
@@ -30,7 +32,6 @@ use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument;
 
 use crate::clock;
 use crate::config::{Config, Mode, WhenDown};
@@ -40,6 +41,7 @@ use crate::http::server::{Handler, Peer};
 use crate::telemetry::metrics::{self, Outcome};
 use crate::telemetry::traces;
 use access::Access;
+use carried::Carried;
 use keyed::admitted;
 use limits::{InFlight, Slot};
 use rejection::Rejection;
@@ -89,7 +91,7 @@ impl Gateway {
         self.upstreams.keep_only(&wanted);
     }
 
-    /// Resolves when no execution runs any more.
+    /// Resolves when no execution runs any more, and nothing that was read is undecided.
     pub async fn finished(&self) {
         self.executions.close();
         self.executions.wait().await;
@@ -149,8 +151,9 @@ impl Front {
                     Ok(Some(caller)) => {
                         let parent = || access::received(&visit.head.headers);
                         let span = traces::request(&routed.route.path, parent);
-                        let keyed = self.keyed(routed, visit, body, caller);
-                        let reply = Box::pin(keyed.instrument(span.clone())).await;
+                        let keyed = self.clone().keyed(routed.clone(), visit, body, caller);
+                        let tasks = &self.gateway.executions;
+                        let reply = Carried::new(keyed, span.clone(), tasks).await;
                         span.record("outcome", reply.outcome.map(Outcome::as_str));
                         return reply;
                     }

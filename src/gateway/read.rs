@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 
 use super::Visit;
 use super::rejection::Rejection;
-use crate::http::{Body, BodyFault, BoxError, IdleLimited};
+use crate::http::{Body, BodyFault, BoxError, IdleLimited, Unbroken};
 
 const DISCARD_BYTES: usize = 256 << 10;
 /// What is as good as sent once it has begun.
@@ -31,7 +31,7 @@ pub async fn streamed(visit: &Visit, body: Incoming) -> Result<Body, Rejection> 
     if body.is_end_stream() {
         return Ok(Body::empty());
     }
-    let mut body = watched(body, visit.body_idle);
+    let mut body = watched(visit, body);
     let small = body.size_hint().exact().is_some_and(|length| length <= SMALL as u64);
     if small && !visit.head.headers.contains_key(EXPECT) {
         return match collect(&mut body, SMALL).await? {
@@ -120,7 +120,7 @@ where
     Body::stream(StreamBody::new(read.chain(rest)))
 }
 
-/// A body whose client may not dawdle.
-pub fn watched(body: Incoming, idle: Duration) -> IdleLimited<Incoming> {
-    IdleLimited::new(body, idle)
+/// A body whose client may not dawdle, and has to end it.
+pub fn watched(visit: &Visit, body: Incoming) -> IdleLimited<Unbroken> {
+    IdleLimited::new(Unbroken::new(body, visit.head.version), visit.body_idle)
 }

@@ -42,7 +42,7 @@ impl Front {
     ) -> Reply {
         let began = clock::now();
         let max = routed.route.request_max_bytes;
-        let mut watched = read::watched(body, visit.body_idle);
+        let mut watched = read::watched(&visit, body);
         let (body, identified) = match read::collect(&mut watched, max).await {
             Err(fault) => return Reply::unmarked(fault.into()),
             Ok(Collected::TooLong(read)) => {

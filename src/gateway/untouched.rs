@@ -117,7 +117,7 @@ impl http_body::Body for Counted {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.project().answer.poll_frame(cx).map_err(Into::into)
+        self.project().answer.poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {

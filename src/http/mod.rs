@@ -10,9 +10,11 @@ pub mod incoming;
 pub mod json;
 pub mod problem;
 pub mod server;
+pub mod unbroken;
 
 pub use body::{Body, BoxError};
 pub use body_fault::BodyFault;
 pub use given_answer::GivenAnswer;
 pub use idle_limited::{BodyIdle, IdleLimited};
 pub use problem::Problem;
+pub use unbroken::Unbroken;

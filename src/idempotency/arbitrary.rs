@@ -86,10 +86,10 @@ pub fn policies() -> impl Strategy<Value = Policy> {
         prop_oneof![Just(WhenFailed::Retry), Just(WhenFailed::Replay), Just(WhenFailed::Reject)];
     let when_unknown = prop_oneof![Just(WhenUnknown::Hold), Just(WhenUnknown::Retry)];
     let replay_to = prop_oneof![Just(ReplayTo::AnyCredential), Just(ReplayTo::SameCredential)];
-    let times = (durations(), durations(), durations());
+    let times = (durations(), durations(), durations(), durations());
     (times, 1..6u32, when_failed, when_unknown, replay_to, origins()).prop_map(
         |(
-            (ttl, lease, retry_backoff),
+            (ttl, lease, settle_after, retry_backoff),
             max_attempts,
             when_failed,
             when_unknown,
@@ -98,6 +98,7 @@ pub fn policies() -> impl Strategy<Value = Policy> {
         )| Policy {
             ttl,
             lease,
+            settle_after,
             wait: Duration::ZERO,
             when_failed,
             when_unknown,

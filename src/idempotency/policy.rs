@@ -13,6 +13,8 @@ pub struct Policy {
     pub ttl: Duration,
     /// How long a running attempt is protected without a heartbeat.
     pub lease: Duration,
+    /// How old a silent run gets before it is settled; an unknown outcome is not probed later.
+    pub settle_after: Duration,
     /// How long a duplicate of a running call waits for its answer.
     pub wait: Duration,
     pub when_failed: WhenFailed,
@@ -59,6 +61,7 @@ impl Default for Policy {
         Self {
             ttl: Duration::from_secs(24 * 3600),
             lease: Duration::from_secs(30),
+            settle_after: Duration::from_secs(600),
             wait: Duration::ZERO,
             when_failed: WhenFailed::Retry,
             when_unknown: WhenUnknown::Hold,
@@ -67,6 +70,14 @@ impl Default for Policy {
             replay_to: ReplayTo::AnyCredential,
             origin: Origin::Call,
         }
+    }
+}
+
+impl Policy {
+    /// When an unknown outcome is probed for the first time: what was sent has had the time of a
+    /// lease to end by itself, unless the operator wants to know sooner.
+    pub fn probe_in(&self) -> Duration {
+        self.lease.min(self.settle_after)
     }
 }
 

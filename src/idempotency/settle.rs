@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::policy::backoff;
 use super::record::AfterFailure;
-use super::{Policy, Record, Snapshot, State, WhenFailed};
+use super::{Origin, Policy, Record, Snapshot, State, WhenFailed};
 use crate::clock::Timestamp;
 
 const ERROR_MAX_CHARACTERS: usize = 4000;
@@ -134,8 +134,8 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
             Settlement::Fail { then, error: cut(error), keep }
         }
         Ending::Unknown { why } => {
-            let lease = policy.lease;
-            Settlement::Hold { why: cut(why), retry_in: lease, probe_in: lease }
+            let (retry_in, probe_in) = (policy.lease, policy.probe_in());
+            Settlement::Hold { why: cut(why), retry_in, probe_in }
         }
         Ending::Released { why } => {
             let failed = |then, why| Settlement::Fail { then, error: cut(why), keep };
@@ -146,7 +146,7 @@ pub fn settle(ending: Ending, attempt: u32, earlier: Earlier, policy: &Policy) -
                 }
                 Earlier::Allowed { attempt } => (attempt, failed(Failure::Allowed, why)),
                 Earlier::Unknown { attempt } => {
-                    let (retry_in, probe_in) = (Duration::ZERO, policy.lease);
+                    let (retry_in, probe_in) = (Duration::ZERO, policy.probe_in());
                     (attempt, Settlement::Hold { why: cut(why), retry_in, probe_in })
                 }
             };
@@ -172,9 +172,10 @@ pub enum Standing {
     Fine,
     /// PROCESSING past its lease.
     Abandoned,
-    /// Abandoned, and its attempt is older than `stuck_after`.
+    /// Abandoned, and its attempt is older than `stuck_after`; of a decision, its lock ran out so
+    /// long ago.
     Stuck,
-    /// Abandoned, and its attempt is older than `settle_after`: ask the probe.
+    /// The same with `settle_after`: ask the probe.
     Due,
 }
 
@@ -186,7 +187,11 @@ pub fn standing(
 ) -> Standing {
     match record.state {
         State::Processing { lease_until } if lease_until <= now => {
-            match now.since(record.updated_at) {
+            let since = match record.origin {
+                Origin::Call => record.updated_at,
+                Origin::Decision => lease_until,
+            };
+            match now.since(since) {
                 age if age >= settle_after => Standing::Due,
                 age if age >= stuck_after => Standing::Stuck,
                 _ => Standing::Abandoned,
@@ -256,8 +261,9 @@ mod tests {
                     prop_assert!(matches!(settlement, Settlement::Fail { .. }), "{:?}", settlement);
                 }
                 Ending::Unknown { .. } => {
-                    let held = matches!(settlement, Settlement::Hold { retry_in, .. }
-                        if retry_in == policy.lease);
+                    let held = matches!(settlement, Settlement::Hold { retry_in, probe_in, .. }
+                        if retry_in == policy.lease
+                            && probe_in == policy.lease.min(policy.settle_after));
                     prop_assert!(held, "what may have happened is never free: {settlement:?}");
                 }
                 Ending::Released { .. } => match (earlier, settlement) {
@@ -324,9 +330,12 @@ mod tests {
         ) {
             let (stuck, settle) = (Duration::from_millis(stuck), Duration::from_millis(stuck + more));
             let standing = standing(&found.record, found.now, stuck, settle);
-            let age = found.now.since(found.record.updated_at);
             match found.record.state {
                 State::Processing { lease_until } if lease_until <= found.now => {
+                    let age = found.now.since(match found.record.origin {
+                        Origin::Call => found.record.updated_at,
+                        Origin::Decision => lease_until,
+                    });
                     let expected = if age >= settle { Standing::Due }
                         else if age >= stuck { Standing::Stuck }
                         else { Standing::Abandoned };

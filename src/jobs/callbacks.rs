@@ -27,6 +27,7 @@ const MAX_BATCHES: u32 = 200;
 const TAKEN: Duration = Duration::from_secs(30);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+const PROCESSING: &str = "PROCESSING";
 
 pub struct Callbacks {
     engine: Engine,
@@ -158,15 +159,16 @@ fn due(record: &Record) -> Option<Timestamp> {
 
 fn notice(record: &Record) -> Value {
     let due = due(record).map(|time| time.to_string());
-    let (lock_expires_at, next_retry_at) = match record.state {
-        State::Processing { .. } => (due, None),
-        _ => (None, due),
+    // An abandoned lock is one to its owner, also after the reconciler has given up on it.
+    let (status, lock_expires_at, next_retry_at) = match record.state {
+        State::Processing { .. } | State::Unknown { .. } => (PROCESSING, due, None),
+        _ => (record.state.as_str(), None, due),
     };
     json!({
         "tenant": record.identity.tenant().as_str(),
         "scope": record.identity.scope().as_str(),
         "idempotency_key": record.identity.key().as_str(),
-        "status": record.state.as_str(),
+        "status": status,
         "attempt_count": record.attempt,
         "last_error": record.last_error.as_ref().map(|error| error.message.as_str()),
         "next_retry_at": next_retry_at,

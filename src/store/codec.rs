@@ -4,15 +4,18 @@
 //! compare them without reading the rest. A value that this version cannot read is no news at all,
 //! so that two versions can share a server.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::idempotency::{Body, Credential, Fingerprint, HeaderBlock, Snapshot, Token};
-use crate::store::fast::{Finished, Lock, Value};
+use crate::store::fast::{Finished, Lock, Rescued, Value};
 
 pub const LOCK: u8 = b'L';
 pub const FINISHED: u8 = b'D';
+pub const RESCUED: u8 = b'R';
 pub const FORGOTTEN: u8 = b'F';
 const VERSION: u8 = 1;
 /// The kind and the token.
@@ -33,6 +36,44 @@ struct FinishedWire<'a> {
     body: Option<&'a [u8]>,
 }
 
+#[derive(Serialize, Deserialize)]
+struct RescuedWire<'a> {
+    owner: [u8; 16],
+    error: Option<&'a str>,
+    result_ref: Option<&'a str>,
+    keep_millis: u64,
+    #[serde(borrow)]
+    finished: FinishedWire<'a>,
+}
+
+impl<'a> FinishedWire<'a> {
+    fn of(finished: &'a Finished) -> Self {
+        Self {
+            fingerprint: finished.fingerprint.map(|f| *f.as_bytes()),
+            credential: finished.credential.map(|c| *c.as_bytes()),
+            status: finished.answer.status,
+            headers: finished.answer.headers.as_bytes(),
+            body: match &finished.answer.body {
+                Body::Stored(bytes) => Some(bytes),
+                Body::TooLong => None,
+            },
+        }
+    }
+
+    /// What was read from these bytes, which are kept rather than copied.
+    fn finished(&self, bytes: &Bytes) -> Finished {
+        Finished {
+            fingerprint: self.fingerprint.map(Fingerprint::from_bytes),
+            credential: self.credential.map(Credential::from_bytes),
+            answer: Snapshot {
+                status: self.status,
+                headers: HeaderBlock::from_stored(bytes.slice_ref(self.headers)),
+                body: self.body.map_or(Body::TooLong, |body| Body::Stored(bytes.slice_ref(body))),
+            },
+        }
+    }
+}
+
 /// What a lock of this owner starts with.
 pub fn owned_by(token: Token) -> [u8; PREFIX_LEN] {
     let mut prefix = [LOCK; PREFIX_LEN];
@@ -48,19 +89,19 @@ pub fn encode(value: &Value) -> Vec<u8> {
             append(bytes, &LockWire { fingerprint: lock.fingerprint.map(|f| *f.as_bytes()) })
         }
         Value::Finished(finished) => {
-            let wire = FinishedWire {
-                fingerprint: finished.fingerprint.map(|f| *f.as_bytes()),
-                credential: finished.credential.map(|c| *c.as_bytes()),
-                status: finished.answer.status,
-                headers: finished.answer.headers.as_bytes(),
-                body: match &finished.answer.body {
-                    Body::Stored(bytes) => Some(bytes),
-                    Body::TooLong => None,
-                },
-            };
             let mut bytes = Vec::with_capacity(finished.answer.len() + 96);
             bytes.extend([FINISHED, VERSION]);
-            append(bytes, &wire)
+            append(bytes, &FinishedWire::of(finished))
+        }
+        Value::Rescued(rescued) => {
+            let wire = RescuedWire {
+                owner: *rescued.owner.0.as_bytes(),
+                error: rescued.error.as_deref(),
+                result_ref: rescued.result_ref.as_deref(),
+                keep_millis: u64::try_from(rescued.keep.as_millis()).unwrap_or(u64::MAX),
+                finished: FinishedWire::of(&rescued.finished),
+            };
+            append(vec![RESCUED, VERSION], &wire)
         }
         Value::Forgotten => vec![FORGOTTEN],
     }
@@ -79,17 +120,17 @@ pub fn decode(bytes: &Bytes) -> Option<Value> {
         }
         FINISHED => {
             let wire: FinishedWire<'_> = versioned(&bytes[1..])?;
-            Some(Value::Finished(Finished {
-                fingerprint: wire.fingerprint.map(Fingerprint::from_bytes),
-                credential: wire.credential.map(Credential::from_bytes),
-                answer: Snapshot {
-                    status: wire.status,
-                    headers: HeaderBlock::from_stored(bytes.slice_ref(wire.headers)),
-                    body: wire
-                        .body
-                        .map_or(Body::TooLong, |body| Body::Stored(bytes.slice_ref(body))),
-                },
-            }))
+            Some(Value::Finished(wire.finished(bytes)))
+        }
+        RESCUED => {
+            let wire: RescuedWire<'_> = versioned(&bytes[1..])?;
+            Some(Value::Rescued(Box::new(Rescued {
+                owner: Token(Uuid::from_bytes(wire.owner)),
+                finished: wire.finished.finished(bytes),
+                error: wire.error.map(str::to_owned),
+                result_ref: wire.result_ref.map(str::to_owned),
+                keep: Duration::from_millis(wire.keep_millis),
+            })))
         }
         FORGOTTEN => Some(Value::Forgotten),
         _ => None,
@@ -125,21 +166,27 @@ mod tests {
                 fingerprint: fingerprint.map(Fingerprint::from_bytes),
             })
         });
-        let body = proptest::option::of(any::<Vec<u8>>());
-        let finished = (digest(), digest(), any::<u16>(), any::<Vec<u8>>(), body).prop_map(
-            |(fingerprint, credential, status, headers, body)| {
-                Value::Finished(Finished {
-                    fingerprint: fingerprint.map(Fingerprint::from_bytes),
-                    credential: credential.map(Credential::from_bytes),
-                    answer: Snapshot {
-                        status,
-                        headers: HeaderBlock::from_stored(headers.into()),
-                        body: body.map_or(Body::TooLong, |body| Body::Stored(body.into())),
-                    },
-                })
+        let body = || proptest::option::of(any::<Vec<u8>>());
+        let parts = || (digest(), digest(), any::<u16>(), any::<Vec<u8>>(), body());
+        let finished = || {
+            parts().prop_map(|(fingerprint, credential, status, headers, body)| Finished {
+                fingerprint: fingerprint.map(Fingerprint::from_bytes),
+                credential: credential.map(Credential::from_bytes),
+                answer: Snapshot {
+                    status,
+                    headers: HeaderBlock::from_stored(headers.into()),
+                    body: body.map_or(Body::TooLong, |body| Body::Stored(body.into())),
+                },
+            })
+        };
+        let text = || proptest::option::of(".{0,20}");
+        let rescued = (any::<[u8; 16]>(), finished(), text(), text(), any::<u64>()).prop_map(
+            |(owner, finished, error, result_ref, keep)| {
+                let (owner, keep) = (Token(Uuid::from_bytes(owner)), Duration::from_millis(keep));
+                Value::Rescued(Box::new(Rescued { owner, finished, error, result_ref, keep }))
             },
         );
-        prop_oneof![locks, finished, Just(Value::Forgotten)]
+        prop_oneof![locks, finished().prop_map(Value::Finished), rescued, Just(Value::Forgotten)]
     }
 
     proptest! {

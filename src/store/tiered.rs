@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::clock::{self, Timestamp};
@@ -24,7 +25,9 @@ use crate::store::durable::{
     Audit, AuditLine, Claimed, DurableTier, NewClaim, NotRenewed, Right, TakeOver, Taken, Written,
 };
 use crate::store::error::StoreError;
-use crate::store::fast::{FastTier, Finished, Lock, Replacement, Reserved, Vacancy, Value};
+use crate::store::fast::{
+    FastTier, Finished, Lock, Replacement, Rescued, Reserved, Vacancy, Value,
+};
 use crate::store::observed::observed;
 use crate::telemetry::metrics::{Operation, Tier};
 use crate::telemetry::traces::step;
@@ -36,6 +39,8 @@ const RACES: usize = 8;
 const REFLECTED: Duration = Duration::from_secs(1);
 const GIVE_BACK_TRIES: usize = 60;
 const GIVE_BACK_PAUSE: Duration = Duration::from_secs(1);
+/// What giving back may take when everything ends.
+const GIVEN_BACK: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
 pub struct FastSettings {
@@ -60,6 +65,7 @@ pub struct Tiered {
     durable: Arc<dyn DurableTier>,
     fast: Option<Arc<dyn FastTier>>,
     settings: FastSettings,
+    giving_back: TaskTracker,
 }
 
 /// Whom to ask.
@@ -105,7 +111,7 @@ impl Tiered {
         fast: Option<Arc<dyn FastTier>>,
         settings: FastSettings,
     ) -> Self {
-        Self { durable, fast, settings }
+        Self { durable, fast, settings, giving_back: TaskTracker::new() }
     }
 
     pub fn durable(&self) -> &Arc<dyn DurableTier> {
@@ -135,6 +141,9 @@ impl Tiered {
             match self.reserve(identity, lock, policy).await {
                 Some(Reserved::Taken(Value::Finished(finished))) => {
                     return Ok(from_fast(finished, asked, policy));
+                }
+                Some(Reserved::Taken(Value::Rescued(rescued))) => {
+                    return Ok(from_fast(rescued.finished, asked, policy));
                 }
                 // A lock of another request proves nothing about the record: the durable tier says
                 // which of the two is the stranger.
@@ -261,7 +270,7 @@ impl Tiered {
             Err(error) => {
                 let ending = Ending::Released { why: "the database went away".into() };
                 let as_it_was = settle(ending, record.attempt, earlier, policy);
-                tokio::spawn(give_back(self.durable.clone(), fence, as_it_was));
+                self.giving_back.spawn(give_back(self.durable.clone(), fence, as_it_was));
                 Err(error)
             }
         }
@@ -314,11 +323,33 @@ impl Tiered {
     }
 
     /// Keeps an answer that the durable tier cannot take now where retries will find it, for as
-    /// long as the record would hold it and however large it is.
-    pub async fn rescue(&self, identity: &IdentityDigest, owner: Token, held: Held) {
+    /// long as the record would hold it and however large it is. Should its owner not live to write
+    /// it down, somebody else can.
+    pub async fn rescue(
+        &self,
+        identity: &IdentityDigest,
+        owner: Token,
+        held: Held,
+        settlement: &Settlement,
+    ) {
         let keep = self.remaining(&held);
-        let by = Replacement::With(Value::Finished(held.finished), keep);
-        self.replace(identity, owner, by, Vacancy::Fill).await;
+        if let Some(rescued) = Rescued::new(owner, held.finished, settlement) {
+            let by = Replacement::With(Value::Rescued(Box::new(rescued)), keep);
+            self.replace(identity, owner, by, Vacancy::Fill).await;
+        }
+    }
+
+    /// The answer of just this attempt, if the fast tier has it and the durable one may not.
+    pub async fn rescued(&self, record: &Record) -> Option<Rescued> {
+        match self.fast.as_ref()?.look(record.identity.digest()).await {
+            Ok(Some(Value::Rescued(rescued)))
+                if rescued.owner == record.token
+                    && rescued.finished.fingerprint == record.fingerprint =>
+            {
+                Some(*rescued)
+            }
+            _ => None,
+        }
     }
 
     fn remaining(&self, held: &Held) -> Duration {
@@ -358,17 +389,7 @@ impl Tiered {
         tokio::join!(leases, locks).0
     }
 
-    /// Marks an attempt whose lease is over as UNKNOWN. False: it is not over, or it has ended.
-    pub async fn hold(
-        &self,
-        fence: Fence,
-        why: &str,
-        probe_in: Duration,
-    ) -> Result<bool, StoreError> {
-        observed(Operation::Settle, self.durable.hold(fence, why, probe_in)).await
-    }
-
-    /// Takes a call that has gone silent, to ask what became of it.
+    /// Takes a run that has gone silent, to write down what became of it.
     pub async fn take_to_probe(
         &self,
         found: &Found,
@@ -413,6 +434,13 @@ impl Tiered {
             Some(fast) => observed(Operation::ForgetFast, fast.forget(identity)).await.is_ok(),
             None => true,
         }
+    }
+
+    /// Closes the durable tier, with a moment for what is still to be given back: nobody else would.
+    pub async fn close(&self) {
+        self.giving_back.close();
+        let _ = tokio::time::timeout(GIVEN_BACK, self.giving_back.wait()).await;
+        self.durable.close().await;
     }
 
     pub async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {

@@ -55,10 +55,15 @@ pub struct Route {
     pub upstream: Upstream,
 }
 
-/// Every route of the file, or the one that stands when there is none.
-pub(super) fn read_all(reader: &mut Reader<'_>, upstream: &Upstream) -> Vec<Arc<Route>> {
+/// Every route of the file, or the one that stands when there is none. `settle_after` is the
+/// reconciler's.
+pub(super) fn read_all(
+    reader: &mut Reader<'_>,
+    upstream: &Upstream,
+    settle_after: Duration,
+) -> Vec<Arc<Route>> {
     let mut defaults = reader.defaults();
-    read_keys(&mut defaults, upstream, EVERY_PATH.into());
+    read_keys(&mut defaults, upstream, settle_after, EVERY_PATH.into());
     defaults.refuse("path", "every route has a path of its own");
     defaults.done(&[]);
 
@@ -66,7 +71,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>, upstream: &Upstream) -> Vec<Arc<
     if tables.is_empty() {
         let mut section = reader.route(0, None);
         let path = section.get("path", PathPattern(EVERY_PATH.into()));
-        return vec![Arc::new(read_keys(&mut section, upstream, path.0))];
+        return vec![Arc::new(read_keys(&mut section, upstream, settle_after, path.0))];
     }
     let mut taken = Taken::default();
     let mut routes = Vec::new();
@@ -75,7 +80,7 @@ pub(super) fn read_all(reader: &mut Reader<'_>, upstream: &Upstream) -> Vec<Arc<
         // What stands in for a wrong path is not compared with others.
         let none = PathPattern(String::new());
         let path = section.required("path", none, "such as \"/v1/payments/{*rest}\"").0;
-        let route = read_keys(&mut section, upstream, path);
+        let route = read_keys(&mut section, upstream, settle_after, path);
         for wrong in taken.take(index, &route) {
             section.wrong("path", wrong);
         }
@@ -86,7 +91,12 @@ pub(super) fn read_all(reader: &mut Reader<'_>, upstream: &Upstream) -> Vec<Arc<
 }
 
 /// All keys but the path. Their order is the order of the effective configuration.
-fn read_keys(section: &mut Section<'_, '_>, top: &Upstream, path: String) -> Route {
+fn read_keys(
+    section: &mut Section<'_, '_>,
+    top: &Upstream,
+    settle_after: Duration,
+    path: String,
+) -> Route {
     let usual = Policy::default();
     let statuses = |codes: &[u16]| -> Vec<StatusCode> {
         codes.iter().filter_map(|code| StatusCode::from_u16(*code).ok()).collect()
@@ -161,6 +171,7 @@ fn read_keys(section: &mut Section<'_, '_>, top: &Upstream, path: String) -> Rou
     let policy = Policy {
         ttl,
         lease,
+        settle_after,
         wait,
         when_failed,
         when_unknown,

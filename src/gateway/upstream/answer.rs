@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use deadpool::managed::Object;
+use http::Version;
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::sync::OwnedSemaphorePermit;
@@ -16,6 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::exclusive::Exclusives;
 use super::shared::Multiplexed;
 use crate::clock;
+use crate::http::{BoxError, Unbroken};
 
 /// The connection a request goes out on.
 pub enum Line {
@@ -33,7 +35,7 @@ pub struct Held {
 
 /// The body of an answer, trailers included.
 pub struct Answer {
-    body: Incoming,
+    body: Unbroken,
     /// Until the body has ended.
     held: Option<Held>,
 }
@@ -55,6 +57,13 @@ impl Held {
             Some(Line::Exclusive(connection)) => drop(Object::take(connection)),
             Some(Line::Stream(connection)) => connection.used(clock::now()),
             None => {}
+        }
+    }
+
+    fn version(&self) -> Version {
+        match self.line {
+            Some(Line::Stream(_)) => Version::HTTP_2,
+            Some(Line::Exclusive(_)) | None => Version::HTTP_11,
         }
     }
 
@@ -88,6 +97,7 @@ impl Drop for Held {
 
 impl Answer {
     pub fn new(body: Incoming, held: Held) -> Self {
+        let body = Unbroken::new(body, held.version());
         let mut answer = Self { body, held: Some(held) };
         answer.end_if_over();
         answer
@@ -96,7 +106,7 @@ impl Answer {
     /// The end of HTTP on this connection.
     pub fn upgraded(body: Incoming, held: Held) -> Self {
         held.hand_over();
-        Self { body, held: None }
+        Self { body: Unbroken::new(body, Version::HTTP_11), held: None }
     }
 
     fn end_if_over(&mut self) {
@@ -110,12 +120,12 @@ impl Answer {
 
 impl http_body::Body for Answer {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         match &frame {
             Some(Ok(_)) => self.end_if_over(),

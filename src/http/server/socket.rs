@@ -3,6 +3,11 @@
 //! ## Why a closed connection lingers
 //! Closing a socket while the client is still sending resets it, and the reset may overtake the
 //! answer: a client that sends a body which is too long would not learn that it is.
+//!
+//! ## Why the client's end comes a turn late
+//! The HTTP library drops a request as soon as it sees that its client is gone, be it that it has
+//! just read the last byte and the handler has not had it yet. A client that says everything and
+//! leaves has still said it: first the handler has its turn, then it learns of the end.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -31,6 +36,8 @@ pub(super) struct Socket {
     interims: BytesMut,
     pulse: Arc<Pulse>,
     end: End,
+    /// The client has ended, or is gone, and the library is about to learn of it.
+    client_ended: bool,
     /// An upgraded connection takes its room along.
     _slot: Slot,
 }
@@ -63,7 +70,8 @@ macro_rules! either {
 impl Socket {
     pub(super) fn new(stream: Stream, first: Bytes, pulse: Arc<Pulse>, slot: Slot) -> Self {
         let interims = BytesMut::new();
-        Self { stream, first, interims, pulse, end: End::NotYet, _slot: slot }
+        let (end, client_ended) = (End::NotYet, false);
+        Self { stream, first, interims, pulse, end, client_ended, _slot: slot }
     }
 
     fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -158,6 +166,10 @@ impl AsyncRead for Socket {
         let result = either!(&mut this.stream, stream => stream.poll_read(cx, buffer));
         if buffer.filled().len() > before {
             this.pulse.something_read();
+        } else if result.is_ready() && !this.client_ended {
+            this.client_ended = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         result
     }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::listing::{Listing, Walk};
 use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::settle_row::SettleRow;
-use super::{Audit, NewClaim, TakeOver};
+use super::{Audit, Hold, NewClaim, TakeOver};
 use crate::clock::{Timestamp, millis};
 use crate::idempotency::{Fence, Identity, Origin, RecordId, Settlement, Token};
 
@@ -68,13 +68,6 @@ pub trait Backend: Send + Sync + 'static {
         fences: &[Fence],
         lease: Duration,
     ) -> impl Future<Output = Outcome<u64>> + Send;
-    fn hold(
-        &self,
-        conn: &mut Connection<Self>,
-        fence: Fence,
-        why: &str,
-        probe_in: Duration,
-    ) -> impl Future<Output = Outcome<u64>> + Send;
     fn take_over(
         &self,
         conn: &mut Connection<Self>,
@@ -93,9 +86,16 @@ pub trait Backend: Send + Sync + 'static {
     fn abandoned(
         &self,
         conn: &mut Connection<Self>,
+        origin: Origin,
         age: Duration,
         limit: u32,
     ) -> impl Future<Output = Outcome<Vec<Row>>> + Send;
+    fn hold(
+        &self,
+        conn: &mut Connection<Self>,
+        fence: Fence,
+        hold: &Hold,
+    ) -> impl Future<Output = Outcome<u64>> + Send;
     fn attending(
         &self,
         conn: &mut Connection<Self>,
@@ -246,22 +246,6 @@ macro_rules! shared_operations {
             Ok(query.execute(conn).await?.rows_affected())
         }
 
-        async fn hold(
-            &self,
-            conn: &mut Connection<Self>,
-            fence: Fence,
-            why: &str,
-            probe_in: Duration,
-        ) -> Outcome<u64> {
-            let _turn = self.turn().await;
-            let query = sqlx::query($statements.hold)
-                .bind(millis(probe_in))
-                .bind($text(why))
-                .bind(fence.id.0)
-                .bind(fence.token.0);
-            Ok(query.execute(conn).await?.rows_affected())
-        }
-
         async fn take_over(&self, conn: &mut Connection<Self>, take: &TakeOver) -> Outcome<u64> {
             let _turn = self.turn().await;
             let origin = match take.right {
@@ -280,6 +264,8 @@ macro_rules! shared_operations {
                 .bind(take.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
                 .bind(take.seen.id.0)
                 .bind(take.seen.token.0)
+                .bind(i32::from(take.right == Right::Probe))
+                // What has an end is no probe's affair any more.
                 .bind(i32::from(take.right != Right::Probe));
             Ok(query.execute(conn).await?.rows_affected())
         }
@@ -307,14 +293,32 @@ macro_rules! shared_operations {
         async fn abandoned(
             &self,
             conn: &mut Connection<Self>,
+            origin: Origin,
             age: Duration,
             limit: u32,
         ) -> Outcome<Vec<Row>> {
             sqlx::query_as($statements.abandoned)
+                .bind(decision(origin))
                 .bind(millis(age))
                 .bind(i64::from(limit))
                 .fetch_all(conn)
                 .await
+        }
+
+        async fn hold(
+            &self,
+            conn: &mut Connection<Self>,
+            fence: Fence,
+            hold: &Hold,
+        ) -> Outcome<u64> {
+            let _turn = self.turn().await;
+            let query = sqlx::query($statements.hold)
+                .bind(hold.attend_at.map(Timestamp::as_millis))
+                .bind(hold.keep.map(millis))
+                .bind($text(hold.why.as_str()))
+                .bind(fence.id.0)
+                .bind(fence.token.0);
+            Ok(query.execute(conn).await?.rows_affected())
         }
 
         async fn attending(
@@ -446,7 +450,7 @@ pub mod operations {
     pub use super::super::settle_row::SettleRow;
     pub(in super::super) use super::super::settle_row::settle_of_rows;
     pub use super::super::sizes::padded;
-    pub use super::super::{Audit, NewClaim, Right, TakeOver};
+    pub use super::super::{Audit, Hold, NewClaim, Right, TakeOver};
     pub(in super::super) use super::shared_operations;
     pub use super::{Backend, Change, Connection, Outcome, attended, decision};
     pub use crate::clock::{Timestamp, millis};

@@ -22,8 +22,8 @@ use super::sizes::MAX_IDS;
 use super::withdrawals::Withdrawals;
 use super::writer::{self, Crew};
 use super::{
-    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, NewClaim, NotRenewed, TakeOver,
-    Taken, Writes, Written,
+    Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, Hold, NewClaim, NotRenewed,
+    TakeOver, Taken, Writes, Written,
 };
 use crate::clock::Timestamp;
 use crate::idempotency::{Fence, Found, Identity, Origin, RecordId, Settlement, Token};
@@ -253,15 +253,6 @@ impl<B: Backend> DurableTier for Grouped<B> {
         Ok(not_renewed)
     }
 
-    async fn hold(&self, fence: Fence, why: &str, probe_in: Duration) -> Result<bool, StoreError> {
-        let why: Arc<str> = why.into();
-        let held = self.run(move |b, c| {
-            let why = why.clone();
-            Box::pin(async move { b.hold(c, fence, &why, probe_in).await })
-        });
-        Ok(held.await? > 0)
-    }
-
     async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError> {
         let identity = identity.clone();
         let removed = self.run(move |b, c| {
@@ -275,9 +266,22 @@ impl<B: Backend> DurableTier for Grouped<B> {
         self.run(move |b, c| Box::pin(b.purge(c, batch))).await
     }
 
-    async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError> {
-        let rows = self.run(move |b, c| Box::pin(b.abandoned(c, age, limit))).await?;
+    async fn abandoned(
+        &self,
+        origin: Origin,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Vec<Found>, StoreError> {
+        let rows = self.run(move |b, c| Box::pin(b.abandoned(c, origin, age, limit))).await?;
         rows.into_iter().map(Row::found).collect()
+    }
+
+    async fn hold(&self, fence: Fence, hold: Hold) -> Result<bool, StoreError> {
+        let held = self.run(move |b, c| {
+            let hold = hold.clone();
+            Box::pin(async move { b.hold(c, fence, &hold).await })
+        });
+        Ok(held.await? > 0)
     }
 
     async fn attending(&self, origin: Origin, limit: u32) -> Result<Vec<Found>, StoreError> {
@@ -382,8 +386,10 @@ impl<B: Backend> DurableTier for Grouped<B> {
 
     async fn close(&self) {
         self.stop.cancel();
-        // The lanes write their last first; a database that hangs is not waited for.
+        // The lanes write their last first, and what reached nobody is taken back: nobody would look
+        // for it after us. A database that hangs is not waited for.
         let _ = tokio::time::timeout(self.patience, self.lanes.closed()).await;
+        let _ = tokio::time::timeout(self.patience, self.withdrawals.looked()).await;
         let _ = tokio::time::timeout(self.patience, self.backend.pool().close()).await;
     }
 }

@@ -78,8 +78,8 @@ pub enum Right {
     Due,
     /// The same, and a caller of the decision API will run it.
     Decision,
-    /// It has gone silent: it is taken to ask what became of it, which is no attempt of its own. Not
-    /// what has failed meanwhile: whoever listed it as silent may have done so minutes ago.
+    /// It is known what became of a silent run: it is taken to write that down, which is no attempt
+    /// of its own.
     Probe,
 }
 
@@ -111,12 +111,24 @@ impl NotRenewed {
     }
 }
 
+/// What an abandoned run is marked with when nobody knows what became of it.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    pub why: String,
+    /// When a job has to see to it; None: as it was.
+    pub attend_at: Option<Timestamp>,
+    /// For how long, if not until it is settled.
+    pub keep: Option<Duration>,
+}
+
 /// What the gauges show. Read from the indexes of open records, never from the whole table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub processing: u64,
     pub stuck: u64,
+    /// Calls. Decisions are run again by whoever asks next.
     pub unknown: u64,
+    /// The age of what is overdue or may be: of a decision, since its lock has run out.
     pub oldest_processing: Option<Duration>,
 }
 
@@ -155,16 +167,22 @@ pub trait DurableTier: Send + Sync {
     async fn settle(&self, fence: Fence, settlement: Settlement) -> Result<Written, StoreError>;
     /// Renews every lease that runs in one statement; names the others.
     async fn renew(&self, leases: Vec<Fence>, lease: Duration) -> Result<NotRenewed, StoreError>;
-    /// Marks an attempt as UNKNOWN if its lease is over now, and leaves it its owner's. False: it
-    /// was renewed, or has ended meanwhile.
-    async fn hold(&self, fence: Fence, why: &str, probe_in: Duration) -> Result<bool, StoreError>;
 
     /// Removes the identity's record if it has expired.
     async fn remove_expired(&self, identity: &Identity) -> Result<(), StoreError>;
     /// Removes at most `batch` expired records, in one short statement.
     async fn purge(&self, batch: u32) -> Result<u64, StoreError>;
-    /// Calls, PROCESSING past their lease, whose attempt is at least that old, longest abandoned first.
-    async fn abandoned(&self, age: Duration, limit: u32) -> Result<Vec<Found>, StoreError>;
+    /// What is PROCESSING past its lease, longest abandoned first: calls whose attempt is at least
+    /// that old, or decisions whose lock ran out at least so long ago.
+    async fn abandoned(
+        &self,
+        origin: Origin,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Vec<Found>, StoreError>;
+    /// Marks an abandoned run as UNKNOWN and leaves it its owner's. False: its owner is back, or
+    /// somebody else has marked or taken it.
+    async fn hold(&self, fence: Fence, hold: Hold) -> Result<bool, StoreError>;
     /// What a job has to see to by now, longest due first: the callbacks of decisions, or the calls
     /// whose outcome is unknown.
     async fn attending(&self, origin: Origin, limit: u32) -> Result<Vec<Found>, StoreError>;

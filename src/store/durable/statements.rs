@@ -29,11 +29,11 @@ pub struct Statements {
     pub owners: Sizes,
     pub release: Sizes,
     pub renew: Sizes,
-    pub hold: &'static str,
     pub take_over: &'static str,
     pub remove_expired: &'static str,
     pub purge: &'static str,
     pub abandoned: &'static str,
+    pub hold: &'static str,
     pub attending: &'static str,
     pub attend: &'static str,
     pub counts: &'static str,
@@ -51,6 +51,9 @@ pub const TABLE: &str = "oncegate_records";
 /// statement repeats the index's own condition.
 pub const OPEN: &str = "state <> 'SUCCEEDED'";
 const SAME_IDENTITY: &str = "(idem_key = ? AND scope = ? AND tenant = ?)";
+/// Since when an open record has been what it is. A call is renewed while it runs, so it counts from
+/// its beginning; nobody expects a decision back before its lock has run out.
+const SINCE: &str = "CASE WHEN decision = 1 THEN due_at ELSE updated_at END";
 
 impl Statements {
     pub fn new(dialect: &Dialect) -> Self {
@@ -95,18 +98,14 @@ impl Statements {
                 ),
                 " AND token IN ({list}) AND state = 'PROCESSING'",
             ),
-            hold: one(&format!(
-                "UPDATE {TABLE} SET state = 'UNKNOWN', due_at = {{now}}, attend_at = {{now}} + ?, \
-                 last_error = ?, last_error_at = {{now}}, updated_at = {{now}} \
-                 WHERE id = ? AND token = ? AND state = 'PROCESSING' AND due_at <= {{now}}"
-            )),
             take_over: one(&format!(
                 "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + ?, token = ?, \
                  due_at = {{now}} + ?, decision = COALESCE(?, decision), attend_at = {{now}} + ?, fingerprint = COALESCE(?, fingerprint), \
                  credential = COALESCE(?, credential), expires_at = NULL, response_status = NULL, \
                  response_headers = NULL, response_body = NULL, updated_at = {{now}} \
                  WHERE id = ? AND token = ? AND state <> 'SUCCEEDED' \
-                 AND due_at <= {{now}} AND (state <> 'FAILED' OR ? = 1)"
+                 AND (due_at <= {{now}} OR (? = 1 AND state <> 'PROCESSING')) \
+                 AND (state <> 'FAILED' OR ? = 1)"
             )),
             remove_expired: one(&format!(
                 "DELETE FROM {TABLE} WHERE {SAME_IDENTITY} AND expires_at <= {{now}}"
@@ -114,7 +113,14 @@ impl Statements {
             purge: one(dialect.purge),
             abandoned: one(&format!(
                 "SELECT {columns} FROM {TABLE} WHERE state = 'PROCESSING' AND {OPEN} \
-                 AND decision = 0 AND due_at <= {{now}} AND updated_at <= {{now}} - ? ORDER BY due_at LIMIT ?"
+                 AND decision = ? AND due_at <= {{now}} AND {SINCE} <= {{now}} - ? \
+                 ORDER BY due_at LIMIT ?"
+            )),
+            hold: one(&format!(
+                "UPDATE {TABLE} SET state = 'UNKNOWN', attend_at = COALESCE(?, attend_at), \
+                 expires_at = {{now}} + ?, last_error = ?, last_error_at = {{now}}, \
+                 updated_at = {{now}} \
+                 WHERE id = ? AND token = ? AND state = 'PROCESSING' AND due_at <= {{now}}"
             )),
             attending: one(&format!(
                 "SELECT {columns} FROM {TABLE} WHERE decision = ? AND attend_at <= {{now}} \
@@ -125,10 +131,12 @@ impl Statements {
             )),
             counts: one(&format!(
                 "SELECT COUNT(*) AS processing, \
-                 COUNT(CASE WHEN due_at <= {{now}} AND updated_at <= {{now}} - ? THEN 1 END) \
+                 COUNT(CASE WHEN due_at <= {{now}} AND {SINCE} <= {{now}} - ? THEN 1 END) \
                  AS stuck, \
-                 (SELECT COUNT(*) FROM {TABLE} WHERE state = 'UNKNOWN' AND {OPEN}) AS unknown, \
-                 {{now}} - MIN(updated_at) AS oldest_millis \
+                 (SELECT COUNT(*) FROM {TABLE} WHERE state = 'UNKNOWN' AND {OPEN} \
+                 AND decision = 0) AS unknown, \
+                 {{now}} - MIN(CASE WHEN decision = 0 OR due_at <= {{now}} THEN {SINCE} END) \
+                 AS oldest_millis \
                  FROM {TABLE} WHERE state = 'PROCESSING' AND {OPEN}"
             )),
             deployment: one(&format!("SELECT {} FROM oncegate_deployment", (dialect.text)("name"))),
@@ -165,11 +173,11 @@ impl Statements {
             ("owners", self.owners.exactly(4)),
             ("release", self.release.exactly(4)),
             ("renew", self.renew.exactly(4)),
-            ("hold", self.hold),
             ("take_over", self.take_over),
             ("remove_expired", self.remove_expired),
             ("purge", self.purge),
             ("abandoned", self.abandoned),
+            ("hold", self.hold),
             ("attending", self.attending),
             ("attend", self.attend),
             ("counts", self.counts),

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::backend::Backend;
 use super::connection::Kept;
@@ -21,22 +21,38 @@ const LATER_LOOKS: [Duration; 3] =
 const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Clone)]
-pub struct Withdrawals(mpsc::UnboundedSender<Fence>);
+pub struct Withdrawals {
+    sender: mpsc::UnboundedSender<Fence>,
+    /// How many have not been looked for at all.
+    pending: watch::Sender<usize>,
+}
 
 impl Withdrawals {
     pub fn start<B: Backend>(kept: Kept<B>) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        tokio::spawn(run(receiver, kept));
-        Self(sender)
+        let pending = watch::Sender::new(0);
+        tokio::spawn(run(receiver, kept, pending.clone()));
+        Self { sender, pending }
     }
 
     pub fn withdraw(&self, fence: Fence) {
+        self.pending.send_modify(|pending| *pending += 1);
         // Only fails when the runtime is going down.
-        let _ = self.0.send(fence);
+        let _ = self.sender.send(fence);
+    }
+
+    /// Resolves when each has been looked for once.
+    pub async fn looked(&self) {
+        // An error would say that nobody looks any more, and we are somebody who could tell.
+        let _ = self.pending.subscribe().wait_for(|pending| *pending == 0).await;
     }
 }
 
-async fn run<B: Backend>(mut receiver: mpsc::UnboundedReceiver<Fence>, mut kept: Kept<B>) {
+async fn run<B: Backend>(
+    mut receiver: mpsc::UnboundedReceiver<Fence>,
+    mut kept: Kept<B>,
+    pending: watch::Sender<usize>,
+) {
     // One queue for each look, so that each is in the order of time.
     let mut looks: [VecDeque<(Instant, Fence)>; LATER_LOOKS.len()] = Default::default();
     loop {
@@ -62,6 +78,9 @@ async fn run<B: Backend>(mut receiver: mpsc::UnboundedReceiver<Fence>, mut kept:
                     }
                     tracing::debug!(%error, "claims that reached nobody are still to be withdrawn");
                     tokio::time::sleep(PAUSE).await;
+                }
+                if look == 0 {
+                    pending.send_modify(|pending| *pending -= chunk.len());
                 }
             }
             // Counted from here: what was cut off by an outage can land when the outage is over.

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
-use super::{FastTier, Lock, Push, Replacement, Reserved, Vacancy};
+use super::{FastTier, Lock, Push, Replacement, Reserved, Vacancy, Value};
 use crate::idempotency::{IdentityDigest, Token};
 use crate::store::StoreError;
 
@@ -97,6 +97,10 @@ impl FastTier for Guarded {
         ttl: Duration,
     ) -> Result<Reserved, StoreError> {
         self.call(self.inner.tier.reserve(identity, lock, ttl)).await
+    }
+
+    async fn look(&self, identity: &IdentityDigest) -> Result<Option<Value>, StoreError> {
+        self.call(self.inner.tier.look(identity)).await
     }
 
     async fn replace(

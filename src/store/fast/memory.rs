@@ -43,6 +43,7 @@ impl Weighter<IdentityDigest, Entry> for ByBytes {
     fn weight(&self, _: &IdentityDigest, entry: &Entry) -> u64 {
         let answer = match &entry.value {
             Value::Finished(finished) => finished.answer.len(),
+            Value::Rescued(rescued) => rescued.finished.answer.len(),
             Value::Locked(_) | Value::Forgotten => 0,
         };
         (ENTRY_BYTES + answer) as u64
@@ -104,6 +105,10 @@ impl FastTier for Memory {
         Ok(Reserved::Ours)
     }
 
+    async fn look(&self, identity: &IdentityDigest) -> Result<Option<Value>, StoreError> {
+        Ok(current(&self.shard(identity), identity).cloned())
+    }
+
     async fn replace(
         &self,
         identity: &IdentityDigest,
@@ -116,7 +121,7 @@ impl FastTier for Memory {
             let free = match current(&shard, identity) {
                 None => vacancy == Vacancy::Fill,
                 Some(Value::Locked(lock)) => lock.token == owner,
-                Some(Value::Finished(_) | Value::Forgotten) => false,
+                Some(Value::Finished(_) | Value::Rescued(_) | Value::Forgotten) => false,
             };
             match by {
                 Replacement::Nothing if free => drop(shard.remove(identity)),

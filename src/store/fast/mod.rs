@@ -1,7 +1,7 @@
 //! The fast tier: a hint that may reject or replay, and never admits.
 //!
-//! One value per identity: a lock while it runs, the finished answer for a while after, or a mark
-//! that the answer was forgotten. Losing all of them costs a round trip to the durable tier.
+//! One value per identity: a lock while it runs, the finished answer for a while after, one that is
+//! still to be written down while the durable tier is away, or a mark that the answer was forgotten. Losing all of them costs a round trip to the durable tier.
 
 pub mod breaker;
 mod listeners;
@@ -17,8 +17,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
 use crate::idempotency::decide::{Asked, differs, replay};
+use crate::idempotency::settle::Failure;
 use crate::idempotency::{
-    Credential, Decision, Fingerprint, IdentityDigest, Policy, Refusal, Snapshot, Token,
+    Credential, Decision, Fingerprint, IdentityDigest, Policy, Refusal, Settlement, Snapshot, Token,
 };
 use crate::store::StoreError;
 
@@ -26,6 +27,8 @@ use crate::store::StoreError;
 pub enum Value {
     Locked(Lock),
     Finished(Finished),
+    /// Boxed: it is rare and large.
+    Rescued(Box<Rescued>),
     /// An operator forgot the answer: late copies of it are to stay out for a while.
     Forgotten,
 }
@@ -43,6 +46,43 @@ pub struct Finished {
     pub fingerprint: Option<Fingerprint>,
     pub credential: Option<Credential>,
     pub answer: Snapshot,
+}
+
+/// An answer that the durable tier could not take when there was one: all that it takes to write it
+/// down there, for whoever finds its attempt abandoned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rescued {
+    /// Whose answer it is: of this attempt and no other.
+    pub owner: Token,
+    pub finished: Finished,
+    /// It is the answer of a failure.
+    pub error: Option<String>,
+    pub result_ref: Option<String>,
+    /// How long the durable tier is to keep it.
+    pub keep: Duration,
+}
+
+impl Rescued {
+    /// None: this ending has no answer.
+    pub fn new(owner: Token, finished: Finished, settlement: &Settlement) -> Option<Self> {
+        let (error, result_ref, keep) = match settlement {
+            Settlement::Succeed { result_ref, keep, .. } => (None, result_ref.clone(), *keep),
+            Settlement::Fail { then: Failure::Replay { .. }, error, keep } => {
+                (Some(error.clone()), None, *keep)
+            }
+            _ => return None,
+        };
+        Some(Self { owner, finished, error, result_ref, keep })
+    }
+
+    /// What its owner would have written.
+    pub fn settlement(self) -> Settlement {
+        let Self { finished: Finished { answer, .. }, error, result_ref, keep, .. } = self;
+        match error {
+            None => Settlement::Succeed { answer, result_ref, keep },
+            Some(error) => Settlement::Fail { then: Failure::Replay { answer }, error, keep },
+        }
+    }
 }
 
 impl Finished {
@@ -105,6 +145,8 @@ pub trait FastTier: Send + Sync {
         lock: Lock,
         ttl: Duration,
     ) -> Result<Reserved, StoreError>;
+    /// What is there, if anything is.
+    async fn look(&self, identity: &IdentityDigest) -> Result<Option<Value>, StoreError>;
     /// Replaces the lock of this owner and tells those who listen. Another owner's lock, an answer
     /// and a forgotten one stay.
     async fn replace(

@@ -176,6 +176,11 @@ impl FastTier for Redis {
         }
     }
 
+    async fn look(&self, identity: &IdentityDigest) -> Result<Option<Value>, StoreError> {
+        let there: Option<Bytes> = self.client.get(self.key(identity)).await.map_err(failed)?;
+        Ok(there.as_ref().and_then(codec::decode))
+    }
+
     async fn replace(
         &self,
         identity: &IdentityDigest,

@@ -3,9 +3,9 @@
 use oncegate::idempotency::decide::Asked;
 use oncegate::idempotency::settle::Failure;
 use oncegate::idempotency::{Fence, Origin, Settlement, State, Token};
-use oncegate::store::durable::{Claimed, Right, TakeOver, Taken};
+use oncegate::store::durable::{Claimed, Counts, Hold, Right, TakeOver, Taken, Written};
 
-use super::{IN_TIME, LONG, SHORT, Tier, apply, claim_of, passed, record, running, success};
+use super::{IN_TIME, LONG, SHORT, Tier, apply, claim_of, look, passed, record, running, success};
 use crate::bed::{Fresh, identity};
 use crate::support::eventually;
 
@@ -39,7 +39,11 @@ pub async fn a_decision_is_due_when_its_lock_runs_out_or_its_retry_comes(fresh: 
     passed(&tier, "failed", SHORT).await;
     assert_eq!(due(&tier, Origin::Decision).await, ["silent", "failed"]);
     assert!(due(&tier, Origin::Call).await.is_empty());
-    assert_eq!(tier.abandoned(SHORT, 10).await.expect("answered").len(), 1, "the call alone");
+    assert_eq!(
+        tier.abandoned(Origin::Call, SHORT, 10).await.expect("answered").len(),
+        1,
+        "the call alone"
+    );
     assert_eq!(record(&tier, "silent").await.origin, Origin::Decision);
     assert_eq!(record(&tier, "a call").await.origin, Origin::Call);
 }
@@ -88,4 +92,69 @@ pub async fn an_unknown_call_is_due_for_its_probe_which_is_no_attempt(fresh: Fre
     assert!(matches!(taken.state, State::Processing { .. }));
     apply(&tier, taken.fence(), success("found out")).await;
     assert_eq!(record(&tier, "k").await.attend_at, None);
+}
+
+pub async fn what_has_ended_is_not_taken_for_a_probe(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let seen = running(&tier, "k", LONG).await;
+    let take =
+        |token| TakeOver { seen, token, lease: LONG, asked: Asked::default(), right: Right::Probe };
+    assert_eq!(tier.take_over(take(Token::fresh())).await, Ok(Taken::Lost), "it runs");
+    let then = Failure::ExecuteAgain { after: std::time::Duration::ZERO };
+    apply(&tier, seen, Settlement::Fail { then, error: "no".into(), keep: LONG }).await;
+    assert_eq!(tier.take_over(take(Token::fresh())).await, Ok(Taken::Lost), "it has failed");
+    // Before a retry may run as well as after.
+    let seen = running(&tier, "other", LONG).await;
+    let (retry_in, probe_in) = (LONG, std::time::Duration::ZERO);
+    apply(&tier, seen, Settlement::Hold { why: "silence".into(), retry_in, probe_in }).await;
+    let take = TakeOver { seen, ..take(Token::fresh()) };
+    assert_eq!(tier.take_over(take).await, Ok(Taken::Won { attempt: 1 }));
+}
+
+fn nobody_knows(keep: Option<std::time::Duration>) -> Hold {
+    Hold { why: "silence".into(), attend_at: None, keep }
+}
+
+pub async fn of_two_who_mark_an_abandoned_run_one_does_and_it_stays_its_owners(fresh: Fresh) {
+    let (one, other) = (fresh.open().await, fresh.open().await);
+    let alive = running(&one, "alive", LONG).await;
+    assert_eq!(one.hold(alive, nobody_knows(None)).await, Ok(false));
+    let fence = running(&one, "k", std::time::Duration::ZERO).await;
+    let next = look(&one, "k").await.expect("it is there").now + LONG;
+    let hold = Hold { attend_at: Some(next), ..nobody_knows(None) };
+    let (a, b) = tokio::join!(one.hold(fence, hold.clone()), other.hold(fence, hold));
+    assert_eq!(u8::from(a.expect("answered")) + u8::from(b.expect("answered")), 1);
+    let held = record(&one, "k").await;
+    assert!(matches!(held.state, State::Unknown { .. }));
+    assert_eq!((held.attend_at, held.fence()), (Some(next), fence));
+    assert_eq!(held.last_error.expect("it says why").message, "silence");
+    assert_eq!(apply(&other, fence, success("late")).await, Written::Applied);
+}
+
+pub async fn a_decision_counts_from_the_end_of_its_lock_and_goes_when_it_is_told_to(fresh: Fresh) {
+    let tier = fresh.open().await;
+    let counts = async |stuck_after| tier.counts(stuck_after).await.expect("answered");
+    decision(&tier, "young", LONG).await;
+    let expected = Counts { processing: 1, ..Counts::default() };
+    assert_eq!(counts(std::time::Duration::ZERO).await, expected);
+    let silent = decision(&tier, "silent", SHORT).await;
+    passed(&tier, "silent", SHORT).await;
+    let now = counts(std::time::Duration::ZERO).await;
+    assert_eq!((now.processing, now.stuck), (2, 1));
+    let listed = async |origin, age| {
+        let found = tier.abandoned(origin, age, 10).await.expect("answered");
+        found.into_iter().map(|found| found.record.fence()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(Origin::Decision, std::time::Duration::ZERO).await, [silent]);
+    assert!(listed(Origin::Call, std::time::Duration::ZERO).await.is_empty());
+    assert!(listed(Origin::Decision, LONG).await.is_empty());
+    let due = record(&tier, "silent").await.attend_at;
+    assert_eq!(tier.hold(silent, nobody_knows(Some(SHORT))).await, Ok(true));
+    assert_eq!(counts(std::time::Duration::ZERO).await, expected);
+    assert_eq!(record(&tier, "silent").await.attend_at, due, "its callback is still due");
+    eventually("it goes", IN_TIME, async || {
+        tier.purge(10).await.expect("answered");
+        look(&tier, "silent").await.is_none()
+    })
+    .await;
 }

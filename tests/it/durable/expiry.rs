@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use oncegate::idempotency::Settlement;
 use oncegate::idempotency::settle::Failure;
+use oncegate::idempotency::{Origin, Settlement};
 use oncegate::store::durable::{Claimed, Counts};
 
 use super::{
@@ -115,7 +115,7 @@ pub async fn abandoned_runs_are_listed_oldest_first(fresh: Fresh) {
     settled(&tier, "done", success("done")).await;
     passed(&tier, "third", SHORT * 3).await;
     let listed = async |age, limit| -> Vec<String> {
-        let found = tier.abandoned(age, limit).await.expect("answered");
+        let found = tier.abandoned(Origin::Call, age, limit).await.expect("answered");
         let key =
             |found: oncegate::idempotency::Found| found.record.identity.key().as_str().to_owned();
         found.into_iter().map(key).collect()

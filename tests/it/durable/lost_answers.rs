@@ -32,6 +32,7 @@ on_servers! {
     a_claim_whose_connection_is_cut_before_its_answer_is_ours_or_nobodys
     a_claim_whose_answer_never_comes_is_taken_back
     a_claim_whose_caller_leaves_before_the_answer_is_taken_back
+    closing_waits_for_what_is_to_be_taken_back
     a_settlement_whose_answer_is_lost_is_stored_once
     a_takeover_whose_answer_is_lost_is_known_as_ours
     a_takeover_whose_connection_is_cut_before_its_answer_is_ours
@@ -147,6 +148,22 @@ async fn a_claim_whose_caller_leaves_before_the_answer_is_taken_back(database: D
     assert!(claiming.await.is_err_and(|error| error.is_cancelled()));
     behind.proxy.heal();
     behind.is_taken_back("k").await;
+}
+
+async fn closing_waits_for_what_is_to_be_taken_back(database: Database) {
+    let Some(behind) = Behind::a_proxy(database, Duration::from_secs(2)).await else {
+        return;
+    };
+    behind.proxy.swallow_replies();
+    let claim = behind.tier.claim(claim_of(&identity("k"), LONG));
+    let (claimed, ()) = tokio::join!(claim, async {
+        behind.is_written("k", 1).await;
+        behind.proxy.blackhole();
+    });
+    assert!(matches!(claimed, Err(StoreError::Unavailable { .. })), "{claimed:?}");
+    let (closing, ()) = tokio::join!(behind.tier.close(), async { behind.proxy.heal() });
+    let () = closing;
+    assert!(look(&behind.direct, "k").await.is_none(), "it would be held for nobody");
 }
 
 async fn a_settlement_whose_answer_is_lost_is_stored_once(database: Database) {

@@ -136,7 +136,10 @@ promises! {
         a_decision_is_due_when_its_lock_runs_out_or_its_retry_comes
         of_two_who_move_a_due_time_one_does
         another_attempt_has_a_due_time_of_its_own
-        an_unknown_call_is_due_for_its_probe_which_is_no_attempt;
+        an_unknown_call_is_due_for_its_probe_which_is_no_attempt
+        what_has_ended_is_not_taken_for_a_probe
+        of_two_who_mark_an_abandoned_run_one_does_and_it_stays_its_owners
+        a_decision_counts_from_the_end_of_its_lock_and_goes_when_it_is_told_to;
     operators:
         forgetting_removes_the_record_and_leaves_an_audit_line
         forgetting_leaves_a_run_under_its_lease_alone

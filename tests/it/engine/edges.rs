@@ -216,10 +216,10 @@ async fn held_while_it_was_cut_off(database: Database) {
     };
     proxy.blackhole();
     eventually("its lease is over and another instance holds it", SOON, async || {
-        let silent = direct.abandoned(Duration::ZERO, 10).await.expect("it answers");
+        let silent = direct.abandoned(Origin::Call, Duration::ZERO, 10).await.expect("it answers");
         let ours = silent.iter().find(|found| found.record.identity == request.identity);
         match ours {
-            Some(found) => direct.hold_silent(found, SOON).await.expect("it answers"),
+            Some(found) => direct.hold_silent(found, None, None).await.expect("it answers"),
             None => false,
         }
     })

@@ -295,15 +295,16 @@ async fn a_call_that_renewed_its_lease_meanwhile_is_not_held(site: Site) {
     let silent = durable.find(&identity).await.expect("it answers").expect("a record");
     let lease = Duration::from_secs(600);
     durable.renew(vec![fence], lease).await.expect("its owner is back");
-    assert_eq!(engine.hold_silent(&silent, lease).await, Ok(false));
+    assert_eq!(engine.hold_silent(&silent, None, None).await, Ok(false));
     let after = durable.find(&identity).await.expect("it answers").expect("a record");
     assert_eq!(after.record.state.as_str(), "PROCESSING");
     // One that stays silent is held.
     durable.renew(vec![fence], Duration::ZERO).await.expect("it answers");
-    assert_eq!(engine.hold_silent(&silent, lease).await, Ok(true));
+    let probe = Some(silent.now + lease);
+    assert_eq!(engine.hold_silent(&silent, probe, None).await, Ok(true));
     let after = durable.find(&identity).await.expect("it answers").expect("a record");
     assert!(matches!(after.record.state, State::Unknown { retry_at } if retry_at <= after.now));
     assert_eq!(after.record.fence(), fence);
-    assert_eq!(after.record.attend_at.map(|at| at.since(after.record.updated_at)), Some(lease));
+    assert_eq!(after.record.attend_at, probe);
     assert!(after.record.last_error.expect("why").message.contains("silent"));
 }

@@ -4,6 +4,7 @@ mod basics;
 mod edges;
 mod failures;
 mod operators;
+mod silence;
 mod waiting;
 
 /// Runs each promise on every pair, as `engine::…::mysql_and_redis::promise`.

@@ -131,7 +131,8 @@ impl Reply {
         Self { end, ..self }
     }
 
-    /// Ends like this after so many bytes of the answer: the head's included, unless it is filled.
+    /// Ends like this after so many bytes of the answer: the head's included, unless it is filled
+    /// or the answer goes over HTTP/2, where it is a reset of the stream that says NO_ERROR.
     pub fn cut_after(self, bytes: usize, end: End) -> Self {
         Self { cut_after: Some(bytes), end, ..self }
     }

@@ -1,6 +1,8 @@
 //! Clients that hang up. It changes nothing.
 
-use super::super::{Site, assert_executed, assert_replayed, fresh_key, on_both_pairs, payments};
+use super::super::{
+    SOON, Site, assert_executed, assert_replayed, fresh_key, on_both_pairs, payments,
+};
 use crate::support::{Answer, Http2, Reply};
 
 on_both_pairs!(
@@ -8,6 +10,7 @@ on_both_pairs!(
     a_client_that_hangs_up_in_mid_request_has_asked_for_nothing,
     a_client_that_hangs_up_while_waiting_changes_nothing,
     a_client_that_cancels_over_http2_changes_nothing,
+    a_client_that_says_everything_and_leaves_at_once_has_asked,
 );
 
 async fn a_client_that_hangs_up_in_mid_call_changes_nothing(site: Site) {
@@ -87,5 +90,46 @@ async fn a_client_that_cancels_over_http2_changes_nothing(site: Site) {
     let first = Answer { status: 201, body: b"paid".to_vec(), ..Answer::default() };
     let retry = client.send_body("POST", "/pay", &[("idempotency-key", &key)], "{}").await;
     assert_replayed(&retry, &first);
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+async fn a_client_that_says_everything_and_leaves_at_once_has_asked(site: Site) {
+    let gateway = site.gateway(&payments("")).await;
+    let small = "{}".to_owned();
+    let large = "x".repeat(300_000);
+    for body in [&small, &large] {
+        for resets in [false, true] {
+            let before = site.upstream.count();
+            let keys: Vec<_> = (0..20).map(|_| fresh_key()).collect();
+            for key in &keys {
+                let mut connection = gateway.connect().await;
+                let ask = gateway.posting("/pay", key, body);
+                // With a length and in chunks.
+                let ask = if key.as_bytes()[0] % 2 == 0 { ask } else { ask.chunked(body) };
+                connection.send(ask.bytes()).await.expect("it listens");
+                if resets && body == &small {
+                    connection.reset();
+                } else {
+                    drop(connection);
+                }
+            }
+            site.upstream.begun(before + keys.len()).await;
+            for key in &keys {
+                assert_eq!(site.upstream.count_of(key), 1);
+            }
+        }
+    }
+    // What was asked in the last moment is run although the gateway is asked to stop.
+    let key = fresh_key();
+    site.upstream.on("/pay", Reply::new(201).held());
+    let mut connection = gateway.connect().await;
+    connection.send(gateway.posting("/pay", &key, "{}").bytes()).await.expect("it listens");
+    drop(connection);
+    gateway.signal(libc::SIGTERM);
+    site.upstream.let_go();
+    assert_eq!(gateway.exit_code(SOON).await, Some(0));
+    let next = site.gateway(&payments("")).await;
+    let first = Answer { status: 201, ..Answer::default() };
+    assert_replayed(&next.post("/pay", &key, "{}").await, &first);
     assert_eq!(site.upstream.count_of(&key), 1);
 }

@@ -111,3 +111,38 @@ async fn a_claim_that_reached_nobody_does_not_hold_its_key() {
     .await;
     assert_eq!(own.upstream.count_of(&key), 1);
 }
+
+/// The gateway that has the answer can only put it into Redis, and dies; the database comes back
+/// when it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_outlived_its_gateway_is_written_down_by_another() {
+    let Some(own) = own("lease = '1s'").await else { return };
+    let [one, other] = &own.gateways;
+    own.upstream.on("/pay", Reply::new(201).header("X-Charge", "7").body("paid").held());
+    let key = fresh_key();
+    let call = tokio::spawn(one.posting("/pay", &key, "{}").try_send());
+    own.upstream.begun(1).await;
+    own.mysql_proxy.cut();
+    own.upstream.let_go();
+    eventually("Redis has the answer", SOON, async || {
+        other.post("/pay", &key, "{}").await.status == 201
+    })
+    .await;
+    one.kill();
+    drop(call.await);
+    own.mysql_proxy.heal();
+    let quick = "[reconciler]\ninterval = '100ms'\nstuck_after = '0s'\nsettle_after = '0s'\n";
+    let third = launch(&own.upstream, &own.mysql.url(), &own.redis.url());
+    let third = third.config(&(quick.to_owned() + &payments("lease = '1s'"))).listening().await;
+    eventually("it is settled", SOON, async || {
+        third.metrics().await.sum("oncegate_settled_total", &[]) == 1.0
+    })
+    .await;
+    let settled = third.metrics().await.sum("oncegate_settled_total", &[("outcome", "succeeded")]);
+    assert_eq!(settled, 1.0, "by what Redis has");
+    own.redis.flush();
+    let retry = third.post("/pay", &key, "{}").await;
+    assert_eq!(retry.header("Idempotency-Status"), Some("replayed"), "{retry:?}");
+    assert_eq!((retry.status, retry.text().as_str()), (201, "paid"));
+    assert_eq!((retry.header("X-Charge"), own.upstream.count_of(&key)), (Some("7"), 1));
+}

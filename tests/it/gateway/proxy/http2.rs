@@ -2,7 +2,7 @@
 
 use super::super::{Retry, assert_executed, assert_problem, assert_replayed, fresh_key, payments};
 use super::{site, with_routes};
-use crate::support::{Http2, Reply};
+use crate::support::{Connection, End, Http2, Reply, client, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_work_over_http2() {
@@ -101,4 +101,47 @@ async fn an_upstream_may_speak_http2() {
     let untouched = gateway.ask("PUT", "/other").body("body").send().await;
     assert_eq!((untouched.status, untouched.text().as_str()), (201, "paid"));
     assert_eq!((site.upstream.last().text().as_str(), site.upstream.count()), ("body", 2));
+}
+
+/// Half of an answer, and then a reset that calls itself no error.
+fn half_an_answer() -> Reply {
+    Reply::new(201).body("x".repeat(20_000)).cut_after(10_000, End::Reset)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_an_answer_over_http2_is_not_stored_as_a_whole_one() {
+    let toml = format!("[connections]\nhttp2 = 'prior-knowledge'\n{}", payments(""));
+    let (site, gateway) = with_routes(&toml).await;
+    site.upstream.on("/pay", half_an_answer());
+    let key = fresh_key();
+    let first = gateway.post("/pay", &key, "{}").await;
+    assert_problem(&first, 502, "upstream-broke-off", Retry::Open);
+    site.upstream.on("/pay", Reply::new(201).body("whole"));
+    let retry = gateway.post("/pay", &key, "{}").await;
+    assert_problem(&retry, 409, "outcome-unknown", Retry::Open);
+    assert_eq!(site.upstream.count_of(&key), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_an_answer_over_http2_is_passed_on_as_a_broken_one() {
+    let toml = format!("[connections]\nhttp2 = 'prior-knowledge'\n{}", payments(""));
+    let (site, gateway) = with_routes(&toml).await;
+    site.upstream.on("/other", half_an_answer());
+    let mut connection = Connection::connect(gateway.addr()).await.expect("it accepts");
+    connection.send(gateway.ask("GET", "/other").bytes()).await.expect("it listens");
+    let answer = client::answer(&mut connection, "GET").await;
+    assert!(answer.is_err(), "half of it looks whole: {} bytes", answer.unwrap().body.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_an_answer_over_http2_is_unknown_in_the_shadow_too() {
+    let toml = format!("[connections]\nhttp2 = 'prior-knowledge'\n{}", payments("mode = 'shadow'"));
+    let (site, gateway) = with_routes(&toml).await;
+    site.upstream.on("/pay", half_an_answer());
+    let key = fresh_key();
+    assert!(gateway.posting("/pay", &key, "{}").try_send().await.is_err());
+    eventually("it is counted", super::super::SOON, async || {
+        gateway.metrics().await.sum("oncegate_requests_total", &[("outcome", "unknown")]) == 1.0
+    })
+    .await;
 }
