@@ -28,7 +28,8 @@ const DIALECT: Dialect = Dialect {
     marks: Marks::Question,
     text: str::to_owned,
     insert: ("INSERT IGNORE INTO", ""),
-    purge: "DELETE FROM oncegate_records WHERE expires_at <= {now} ORDER BY expires_at LIMIT ?",
+    purge: "DELETE FROM oncegate_records WHERE state IN ('SUCCEEDED', 'FAILED', 'UNKNOWN') \
+            AND expires_at <= {now} ORDER BY state, expires_at LIMIT ?",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
 static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));
