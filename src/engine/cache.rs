@@ -5,14 +5,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::clock;
 use crate::idempotency::IdentityDigest;
-use crate::store::fast::Finished;
 use crate::store::tiered::Held;
 
 const MAX_BYTES: u64 = 64 << 20;
@@ -81,14 +79,5 @@ impl Answers {
     pub fn forget_all(&self) {
         self.forgotten.fetch_add(1, Ordering::AcqRel);
         self.cache.clear();
-    }
-}
-
-impl Held {
-    /// An answer that is kept for this long, counted from a moment before it was written: the
-    /// database counts from inside its statement, and a copy must not outlive its record.
-    pub fn since(began: Instant, keep: Duration, finished: Finished) -> Self {
-        let until = began.checked_add(keep).unwrap_or_else(|| clock::after(keep));
-        Self { finished, until: Some(until) }
     }
 }

@@ -7,6 +7,7 @@ pub mod durable;
 pub mod error;
 pub mod fast;
 mod observed;
+mod step;
 pub mod tiered;
 
 pub use durable::{DurableOptions, DurableTier};

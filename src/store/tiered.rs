@@ -8,7 +8,7 @@
 //! away gives it up at once, so the worst a stray lock does is a 409 that a retry cures.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -19,7 +19,7 @@ use crate::idempotency::record::AfterFailure;
 use crate::idempotency::settle::Earlier;
 use crate::idempotency::{
     Admission, Decision, Ending, Fence, Found, Identity, IdentityDigest, Origin, Policy, Record,
-    Refusal, Settlement, State, Token, decide, settle,
+    Settlement, State, Token, decide, settle,
 };
 use crate::store::durable::{
     Audit, AuditLine, Claimed, DurableTier, NewClaim, NotRenewed, Right, TakeOver, Taken, Written,
@@ -29,6 +29,7 @@ use crate::store::fast::{
     FastTier, Finished, Lock, Replacement, Rescued, Reserved, Vacancy, Value,
 };
 use crate::store::observed::observed;
+pub use crate::store::step::{Admitted, Held, Look, Step};
 use crate::telemetry::metrics::{Operation, Tier};
 use crate::telemetry::traces::step;
 
@@ -66,43 +67,6 @@ pub struct Tiered {
     fast: Option<Arc<dyn FastTier>>,
     settings: FastSettings,
     giving_back: TaskTracker,
-}
-
-/// Whom to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    FastFirst,
-    /// The fast tier was asked before and may be out of date.
-    DurableOnly,
-}
-
-/// What one look at the tiers came to.
-#[derive(Debug)]
-pub enum Step {
-    Admitted(Admitted),
-    Replay(Held, Tier),
-    /// Somebody runs it now.
-    Busy,
-    Refuse(Refusal),
-}
-
-/// The right to run one attempt.
-#[derive(Clone, Copy, Debug)]
-pub struct Admitted {
-    pub fence: Fence,
-    pub attempt: u32,
-    pub earlier: Earlier,
-    /// Before the durable tier was asked: the lease cannot end sooner than this plus its length.
-    pub since: Instant,
-    /// What the record says of the request whose answer this will be.
-    pub asked: Asked,
-}
-
-/// A finished answer, and how long it holds; None: longer than is known here.
-#[derive(Clone, Debug)]
-pub struct Held {
-    pub finished: Finished,
-    pub until: Option<Instant>,
 }
 
 impl Tiered {
