@@ -30,6 +30,7 @@ const DIALECT: Dialect = Dialect {
     insert: ("INSERT IGNORE INTO", ""),
     purge: "DELETE FROM oncegate_records WHERE state IN ('SUCCEEDED', 'FAILED', 'UNKNOWN') \
             AND expires_at <= {now} ORDER BY state, expires_at LIMIT ?",
+    state_of_named: "state",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
 static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));

@@ -1,13 +1,19 @@
 //! PostgreSQL.
+//!
+//! ## Why the planner is led
+//! Plans are kept for as long as a connection lives, and made when the table may be empty: a scan of
+//! all that is open looks cheap then. Later it reads every row that waits to be settled and every dead
+//! entry, for each batch. So a list of ids finds rows by their ids alone, nothing scans a table, and the
+//! state is asked for in words from which the planner does not conclude that hardly any row has it.
 
 use std::str::FromStr;
 use std::sync::LazyLock;
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Pool, Postgres};
+use sqlx::{Executor, PgConnection, Pool, Postgres};
 
 use super::backend::operations::*;
-use super::sizes::{MAX_ROWS, Sizes, repeat};
+use super::sizes::lasting;
 use super::statements::{Dialect, Marks, Statements};
 use super::{DurableOptions, connection, nodelay};
 use crate::store::StoreError;
@@ -19,9 +25,24 @@ const DIALECT: Dialect = Dialect {
     insert: ("INSERT INTO", " ON CONFLICT DO NOTHING"),
     purge: "DELETE FROM oncegate_records WHERE id IN (SELECT id FROM oncegate_records \
             WHERE expires_at <= {now} ORDER BY expires_at LIMIT ? FOR UPDATE SKIP LOCKED)",
+    state_of_named: "(state || '')",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
-static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));
+static SETTLE_ONE: LazyLock<&str> = LazyLock::new(|| {
+    settle_text(
+        "(VALUES (?::uuid, ?::uuid, ?::text, ?::bigint, ?::bigint, ?::integer, ?::bytea, ?::bytea, \
+         ?::text, ?::text, ?::bigint, ?::integer))",
+        "",
+    )
+});
+/// Columns as lists: one text for any number of rows, joined to what the list of ids finds.
+static SETTLE_MANY: LazyLock<&str> = LazyLock::new(|| {
+    settle_text(
+        "unnest(?::uuid[], ?::uuid[], ?::text[], ?::bigint[], ?::bigint[], ?::integer[], \
+         ?::bytea[], ?::bytea[], ?::text[], ?::text[], ?::bigint[], ?::integer[])",
+        "r.id = ANY($1) AND ",
+    )
+});
 
 pub struct PostgresBackend {
     pool: Pool<Postgres>,
@@ -36,9 +57,9 @@ impl PostgresBackend {
             .statement_cache_capacity(256);
         let port = connect.get_port();
         let pool = connection::pool_options(options)
-            .after_connect(move |_, _| {
+            .after_connect(move |conn: &mut PgConnection, _| {
                 nodelay::on_connections_to(port);
-                Box::pin(async { Ok(()) })
+                Box::pin(async move { conn.execute("SET enable_seqscan = off").await.map(drop) })
             })
             .connect_lazy_with(connect);
         Ok(Self { pool })
@@ -67,21 +88,55 @@ impl Backend for PostgresBackend {
         connection::own_history(&mut migrations).run(&self.pool).await
     }
 
-    settle_of_rows!(SETTLE);
+    async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {
+        let query = match rows {
+            [row] => sqlx::query(*SETTLE_ONE)
+                .bind(row.fence.id.0)
+                .bind(row.fence.token.0)
+                .bind(row.state)
+                .bind(row.due_in)
+                .bind(row.keep)
+                .bind(row.status)
+                .bind(row.headers)
+                .bind(row.body)
+                .bind(row.result_ref)
+                .bind(row.error)
+                .bind(row.probe_in)
+                .bind(row.attempt),
+            rows => sqlx::query(*SETTLE_MANY)
+                .bind(column(rows, |row| row.fence.id.0))
+                .bind(column(rows, |row| row.fence.token.0))
+                .bind(column(rows, |row| row.state))
+                .bind(column(rows, |row| row.due_in))
+                .bind(column(rows, |row| row.keep))
+                .bind(column(rows, |row| row.status))
+                .bind(column(rows, |row| row.headers))
+                .bind(column(rows, |row| row.body))
+                .bind(column(rows, |row| row.result_ref))
+                .bind(column(rows, |row| row.error))
+                .bind(column(rows, |row| row.probe_in))
+                .bind(column(rows, |row| row.attempt)),
+        };
+        Ok(query.execute(conn).await?.rows_affected())
+    }
+
     shared_operations!(SQL, std::convert::identity::<&str>);
     listing_operations!(SQL, std::convert::identity::<&str>);
 }
 
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let mut all = SQL.named();
-    all.push(("settle", SETTLE.exactly(4)));
+    all.extend([("settle_one", *SETTLE_ONE), ("settle", *SETTLE_MANY)]);
     all
 }
 
-fn settle_text(rows: usize) -> String {
-    let row = "(?::uuid, ?::uuid, ?::text, ?::bigint, ?::bigint, ?::integer, ?::bytea, ?::bytea, \
-               ?::text, ?::text, ?::bigint, ?::integer)";
-    DIALECT.finish(&format!(
+fn column<'a, T>(rows: &[SettleRow<'a>], of: impl Fn(&SettleRow<'a>) -> T) -> Vec<T> {
+    rows.iter().map(of).collect()
+}
+
+/// `source` gives the rows.
+fn settle_text(source: &str, found: &str) -> &'static str {
+    lasting(DIALECT.finish(&format!(
         "UPDATE oncegate_records AS r SET updated_at = {{now}}, state = v.state, \
          due_at = {{now}} + v.due_in, expires_at = {{now}} + v.keep, attend_at = COALESCE( \
          {{now}} + v.probe_in, CASE WHEN r.decision = 1 THEN {{now}} + v.due_in END), \
@@ -89,10 +144,9 @@ fn settle_text(rows: usize) -> String {
          result_ref = v.result_ref, last_error = COALESCE(v.error, r.last_error), \
          last_error_at = CASE WHEN v.error IS NULL THEN r.last_error_at ELSE {{now}} END, \
          attempt = COALESCE(v.attempt, r.attempt) \
-         FROM (VALUES {}) AS v \
+         FROM {source} AS v \
          (id, token, state, due_in, keep, status, headers, body, result_ref, error, \
          probe_in, attempt) \
-         WHERE r.id = v.id AND r.token = v.token AND r.state IN ('PROCESSING', 'UNKNOWN')",
-        repeat(row, rows, ", ")
-    ))
+         WHERE {found}r.id = v.id AND r.token = v.token AND CASE WHEN r.state IN ('PROCESSING', 'UNKNOWN') THEN TRUE ELSE FALSE END"
+    )))
 }

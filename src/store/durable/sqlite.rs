@@ -24,6 +24,7 @@ const DIALECT: Dialect = Dialect {
     insert: ("INSERT INTO", " ON CONFLICT DO NOTHING"),
     purge: "DELETE FROM oncegate_records WHERE rowid IN (SELECT rowid FROM oncegate_records \
             WHERE expires_at <= {now} ORDER BY expires_at LIMIT ?)",
+    state_of_named: "state",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
 static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));

@@ -16,6 +16,9 @@ pub struct Dialect {
     /// An insert that skips rows whose identity is taken: what stands before and after it.
     pub insert: (&'static str, &'static str),
     pub purge: &'static str,
+    /// The state of rows that a list names, as a condition by which no index would be chosen: the
+    /// list finds them, however few rows the planner believes to be in that state.
+    pub state_of_named: &'static str,
 }
 
 pub enum Marks {
@@ -89,14 +92,14 @@ impl Statements {
             ),
             release: by_id(
                 &format!("DELETE FROM {TABLE}"),
-                " AND token IN ({list}) AND state IN ('PROCESSING', 'UNKNOWN')",
+                " AND token IN ({list}) AND {state_of_named} IN ('PROCESSING', 'UNKNOWN')",
             ),
             renew: by_id(
                 &format!(
                     "UPDATE {TABLE} SET due_at = {{now}} + ?, \
                      attend_at = CASE WHEN decision = 1 THEN {{now}} + ? ELSE attend_at END"
                 ),
-                " AND token IN ({list}) AND state = 'PROCESSING'",
+                " AND token IN ({list}) AND {state_of_named} = 'PROCESSING'",
             ),
             take_over: one(&format!(
                 "UPDATE {TABLE} SET state = 'PROCESSING', attempt = attempt + ?, token = ?, \
@@ -196,7 +199,7 @@ impl Statements {
 impl Dialect {
     /// Fills in the clock and numbers the parameters where the dialect wants it.
     pub fn finish(&self, text: &str) -> String {
-        let text = text.replace("{now}", self.now);
+        let text = text.replace("{now}", self.now).replace("{state_of_named}", self.state_of_named);
         match self.marks {
             Marks::Question => text,
             Marks::Numbered => {
@@ -239,6 +242,7 @@ mod tests {
             text: str::to_owned,
             insert: ("INSERT INTO", ""),
             purge: "",
+            state_of_named: "state",
         };
         assert_eq!(dialect.finish("a = ? AND b = {now} + ?"), "a = $1 AND b = now() + $2");
     }
