@@ -448,7 +448,7 @@ pub mod operations {
     pub use super::super::listing::{Kind, Listing, Walk};
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
     pub use super::super::settle_row::SettleRow;
-    pub(in super::super) use super::super::settle_row::settle_of_rows;
+    pub(in super::super) use super::super::settle_row::bind_row;
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, Hold, NewClaim, Right, TakeOver};
     pub(in super::super) use super::shared_operations;

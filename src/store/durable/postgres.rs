@@ -90,19 +90,7 @@ impl Backend for PostgresBackend {
 
     async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {
         let query = match rows {
-            [row] => sqlx::query(*SETTLE_ONE)
-                .bind(row.fence.id.0)
-                .bind(row.fence.token.0)
-                .bind(row.state)
-                .bind(row.due_in)
-                .bind(row.keep)
-                .bind(row.status)
-                .bind(row.headers)
-                .bind(row.body)
-                .bind(row.result_ref)
-                .bind(row.error)
-                .bind(row.probe_in)
-                .bind(row.attempt),
+            [row] => bind_row!(sqlx::query(*SETTLE_ONE), row),
             rows => sqlx::query(*SETTLE_MANY)
                 .bind(column(rows, |row| row.fence.id.0))
                 .bind(column(rows, |row| row.fence.token.0))

@@ -99,33 +99,22 @@ impl<'a> SettleRow<'a> {
     }
 }
 
-/// Endings as a list of rows, for databases that can update from one.
-macro_rules! settle_of_rows {
-    ($texts:ident) => {
-        async fn settle(
-            &self,
-            conn: &mut Connection<Self>,
-            rows: &[SettleRow<'_>],
-        ) -> Outcome<u64> {
-            let _turn = self.turn().await;
-            let mut query = sqlx::query($texts.exactly(rows.len()));
-            for row in rows {
-                query = query
-                    .bind(row.fence.id.0)
-                    .bind(row.fence.token.0)
-                    .bind(row.state)
-                    .bind(row.due_in)
-                    .bind(row.keep)
-                    .bind(row.status)
-                    .bind(row.headers)
-                    .bind(row.body)
-                    .bind(row.result_ref)
-                    .bind(row.error)
-                    .bind(row.probe_in)
-                    .bind(row.attempt);
-            }
-            Ok(query.execute(conn).await?.rows_affected())
-        }
+/// Binds the columns of a row in the order in which databases that can update from a list take them.
+macro_rules! bind_row {
+    ($query:expr, $row:expr) => {
+        $query
+            .bind($row.fence.id.0)
+            .bind($row.fence.token.0)
+            .bind($row.state)
+            .bind($row.due_in)
+            .bind($row.keep)
+            .bind($row.status)
+            .bind($row.headers)
+            .bind($row.body)
+            .bind($row.result_ref)
+            .bind($row.error)
+            .bind($row.probe_in)
+            .bind($row.attempt)
     };
 }
-pub(super) use settle_of_rows;
+pub(super) use bind_row;

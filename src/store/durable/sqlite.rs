@@ -73,7 +73,15 @@ impl Backend for SqliteBackend {
         connection::own_history(&mut migrations).run(&self.pool).await
     }
 
-    settle_of_rows!(SETTLE);
+    async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {
+        let _turn = self.turn().await;
+        let mut query = sqlx::query(SETTLE.exactly(rows.len()));
+        for row in rows {
+            query = bind_row!(query, row);
+        }
+        Ok(query.execute(conn).await?.rows_affected())
+    }
+
     shared_operations!(SQL, std::convert::identity::<&str>);
     listing_operations!(SQL, std::convert::identity::<&str>);
 }
