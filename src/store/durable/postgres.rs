@@ -122,7 +122,7 @@ fn column<'a, T>(rows: &[SettleRow<'a>], of: impl Fn(&SettleRow<'a>) -> T) -> Ve
     rows.iter().map(of).collect()
 }
 
-/// `source` gives the rows.
+/// `source` gives the rows, and `found` narrows down where they are looked for.
 fn settle_text(source: &str, found: &str) -> &'static str {
     lasting(DIALECT.finish(&format!(
         "UPDATE oncegate_records AS r SET updated_at = {{now}}, state = v.state, \
@@ -135,6 +135,7 @@ fn settle_text(source: &str, found: &str) -> &'static str {
          FROM {source} AS v \
          (id, token, state, due_in, keep, status, headers, body, result_ref, error, \
          probe_in, attempt) \
-         WHERE {found}r.id = v.id AND r.token = v.token AND CASE WHEN r.state IN ('PROCESSING', 'UNKNOWN') THEN TRUE ELSE FALSE END"
+         WHERE {found}r.id = v.id AND r.token = v.token \
+         AND CASE WHEN r.state IN ('PROCESSING', 'UNKNOWN') THEN TRUE ELSE FALSE END"
     )))
 }
