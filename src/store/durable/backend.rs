@@ -13,7 +13,7 @@ use super::listing::{Listing, Walk};
 use super::row::{AuditRow, CountsRow, OwnerRow, Row};
 use super::settle_row::SettleRow;
 use super::{Audit, Hold, NewClaim, TakeOver};
-use crate::clock::{Timestamp, millis};
+use crate::clock::Timestamp;
 use crate::idempotency::{Fence, Identity, Origin, RecordId, Settlement, Token};
 
 pub type Connection<B> = <<B as Backend>::Db as Database>::Connection;
@@ -23,6 +23,8 @@ pub type Outcome<T> = Result<T, sqlx::Error>;
 pub trait Backend: Send + Sync + 'static {
     type Db: Database;
     const NAME: &'static str;
+    /// How many batches of one kind it can make use of at once.
+    const BATCHES: usize;
 
     fn pool(&self) -> &Pool<Self::Db>;
     /// The statement was understood and its values refused.
@@ -167,26 +169,6 @@ pub enum Change {
 /// A write runs inside `$this.turn()`, which databases with a single writer use to queue.
 macro_rules! shared_operations {
     ($statements:ident, $text:expr) => {
-        async fn insert(&self, conn: &mut Connection<Self>, claims: &[NewClaim]) -> Outcome<u64> {
-            let _turn = self.turn().await;
-            let mut query = sqlx::query($statements.insert.exactly(claims.len()));
-            for claim in claims {
-                let (key, scope, tenant) = claim.identity.index_order();
-                query = query
-                    .bind(claim.fence.id.0)
-                    .bind($text(key))
-                    .bind($text(scope))
-                    .bind($text(tenant))
-                    .bind(claim.asked.fingerprint.as_ref().map(|f| &f.as_bytes()[..]))
-                    .bind(claim.asked.credential.as_ref().map(|c| &c.as_bytes()[..]))
-                    .bind(claim.fence.token.0)
-                    .bind(millis(claim.lease))
-                    .bind(decision(claim.origin))
-                    .bind(attended(claim.origin, claim.lease));
-            }
-            Ok(query.execute(conn).await?.rows_affected())
-        }
-
         async fn find(
             &self,
             conn: &mut Connection<Self>,
@@ -428,22 +410,14 @@ macro_rules! shared_operations {
 }
 pub(super) use shared_operations;
 
-/// The column that says who runs it.
-pub fn decision(origin: Origin) -> i16 {
-    i16::from(origin == Origin::Decision)
-}
-
-/// A decision's owner is called back when its lock runs out; a call is not.
-pub fn attended(origin: Origin, lease: Duration) -> Option<i64> {
-    (origin == Origin::Decision).then(|| millis(lease))
-}
-
 /// What `shared_operations!` needs in scope.
 pub mod operations {
     pub use std::time::Duration;
 
     pub use uuid::Uuid;
 
+    pub(in super::super) use super::super::claim_row::insert_operation;
+    pub use super::super::claim_row::{ClaimRow, attended, decision};
     pub(in super::super) use super::super::listing::listing_operations;
     pub use super::super::listing::{Kind, Listing, Walk};
     pub use super::super::row::{AuditRow, CountsRow, OwnerRow, Row};
@@ -452,7 +426,7 @@ pub mod operations {
     pub use super::super::sizes::padded;
     pub use super::super::{Audit, Hold, NewClaim, Right, TakeOver};
     pub(in super::super) use super::shared_operations;
-    pub use super::{Backend, Change, Connection, Outcome, attended, decision};
+    pub use super::{Backend, Change, Connection, Outcome};
     pub use crate::clock::{Timestamp, millis};
     pub use crate::idempotency::{Fence, Identity, Origin};
 }

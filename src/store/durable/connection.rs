@@ -19,8 +19,8 @@ use super::DurableOptions;
 use super::backend::{Backend, Connection};
 use crate::store::StoreError;
 
-/// One for each lane, one for the heartbeat, one for everything else.
-const FEWEST: u32 = 4;
+/// Two for each lane, one for the heartbeat, one for everything else.
+const FEWEST: u32 = 6;
 const PING_LIMIT: Duration = Duration::from_millis(300);
 const RESTED: Duration = Duration::from_millis(500);
 

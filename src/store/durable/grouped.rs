@@ -9,18 +9,18 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use sqlx::migrate::MigrateError;
 use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::backend::{Backend, Change, Connection};
 use super::batches::{ClaimJob, ClaimWriter, SettleJob, SettleWriter, lesser};
 use super::connection::Kept;
-use super::listing::{Listing, Page, Position, WINDOWS, Walk};
+use super::listing::{self, Listing, Page, Position, WINDOWS, Walk};
 use super::row::{self, AuditRow, Row};
 use super::sizes::MAX_IDS;
 use super::withdrawals::Withdrawals;
-use super::writer::{self, Crew};
+use super::writer::{self, Way};
 use super::{
     Audit, AuditLine, Claimed, Counts, DurableOptions, DurableTier, Hold, NewClaim, NotRenewed,
     TakeOver, Taken, Writes, Written,
@@ -34,31 +34,36 @@ const MIGRATION_PAUSE: Duration = Duration::from_millis(250);
 
 pub fn start<B: Backend>(backend: B, options: &DurableOptions) -> Arc<dyn DurableTier> {
     let backend = Arc::new(backend);
-    let kept = || Kept::new(backend.clone(), options.patience);
-    let crew = match options.writes {
-        Writes::Grouped => Crew::GROUPED,
-        Writes::Single => Crew { writers: (options.max_connections / 4).max(1), max_rows: 1 },
+    let patience = options.patience;
+    let kept = {
+        let backend = backend.clone();
+        move || Kept::new(backend.clone(), patience)
     };
-    let stop = CancellationToken::new();
     let (lanes, alive) = watch::channel(());
+    let stop = CancellationToken::new();
     let withdrawals = Withdrawals::start(kept());
-    let claim = || ClaimWriter::new(kept(), withdrawals.clone());
-    let settle = || SettleWriter { kept: kept() };
-    Arc::new(Grouped {
-        claims: writer::start(crew, &stop, &alive, claim),
-        settlements: writer::start(crew, &stop, &alive, settle),
-        patience: options.patience,
-        withdrawals,
-        stop,
-        lanes,
-        backend,
-    })
+    let settle = {
+        let kept = kept.clone();
+        move || SettleWriter { kept: kept() }
+    };
+    let claim = {
+        let withdrawals = withdrawals.clone();
+        move || ClaimWriter::new(kept(), withdrawals.clone())
+    };
+    let (claims, settlements) = match options.writes {
+        Writes::Grouped => (
+            writer::together(B::BATCHES, claim, &stop, &alive),
+            writer::together(B::BATCHES, settle, &stop, &alive),
+        ),
+        Writes::Single => (writer::apart(claim), writer::apart(settle)),
+    };
+    Arc::new(Grouped { claims, settlements, patience, withdrawals, stop, lanes, backend })
 }
 
 struct Grouped<B: Backend> {
     backend: Arc<B>,
-    claims: mpsc::Sender<ClaimJob>,
-    settlements: mpsc::Sender<SettleJob>,
+    claims: Way<ClaimJob>,
+    settlements: Way<SettleJob>,
     withdrawals: Withdrawals,
     stop: CancellationToken,
     /// Closed when the lanes have ended.
@@ -182,7 +187,7 @@ impl<B: Backend> DurableTier for Grouped<B> {
         }
         let (reply, answer) = oneshot::channel();
         let fence = claim.fence;
-        self.claims.try_send(ClaimJob { claim, reply }).map_err(full::<B, _>)?;
+        self.claims.send(ClaimJob { claim, reply }).map_err(full::<B, _>)?;
         let mut claim = OnItsWay { reply: answer, fence, withdrawals: &self.withdrawals };
         self.answer(&mut claim.reply).await
     }
@@ -221,7 +226,7 @@ impl<B: Backend> DurableTier for Grouped<B> {
 
     async fn settle(&self, fence: Fence, settlement: Settlement) -> Result<Written, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.settlements.try_send(SettleJob { fence, settlement, reply }).map_err(full::<B, _>)?;
+        self.settlements.send(SettleJob { fence, settlement, reply }).map_err(full::<B, _>)?;
         self.answer(answer).await
     }
 
@@ -346,7 +351,7 @@ impl<B: Backend> DurableTier for Grouped<B> {
 
     async fn audit_after(&self, line: i64) -> Result<Vec<AuditLine>, StoreError> {
         let rows = self.run(move |b, c| Box::pin(b.audit_after(c, line))).await?;
-        rows.into_iter().map(audit_line).collect()
+        rows.into_iter().map(AuditRow::line).collect()
     }
 
     async fn audit_of(&self, identity: &Identity) -> Result<Vec<AuditLine>, StoreError> {
@@ -355,7 +360,7 @@ impl<B: Backend> DurableTier for Grouped<B> {
             let identity = identity.clone();
             Box::pin(async move { b.audit_of(c, &identity).await })
         });
-        rows.await?.into_iter().map(audit_line).collect()
+        rows.await?.into_iter().map(AuditRow::line).collect()
     }
 
     async fn list(&self, asked: Listing) -> Result<Page, StoreError> {
@@ -366,22 +371,22 @@ impl<B: Backend> DurableTier for Grouped<B> {
                 true => Walk::State { behind: asked.behind() },
                 false => Walk::Key { below: asked.below() },
             };
-            return Ok(page(&asked, self.listed(&asked, walk, limit + 1).await?, None));
+            return Ok(asked.page(self.listed(&asked, walk, limit + 1).await?, None));
         }
         let (mut found, mut below) = (Vec::new(), asked.below());
         for _ in 0..WINDOWS {
             let left = limit + 1 - u32::try_from(found.len()).unwrap_or(limit);
             let end = self.run(move |b, c| Box::pin(b.window(c, below))).await?;
             // The row behind the window is the first of the next one.
-            let down_to = end.map_or(Uuid::nil(), after);
+            let down_to = end.map_or(Uuid::nil(), listing::after);
             let walk = Walk::Newest { below, down_to };
             found.extend(self.listed(&asked, walk, left).await?);
             if end.is_none() || found.len() > limit as usize {
-                return Ok(page(&asked, found, None));
+                return Ok(asked.page(found, None));
             }
             below = down_to;
         }
-        Ok(page(&asked, found, Some(Position::Below(RecordId(below)))))
+        Ok(asked.page(found, Some(Position::Below(RecordId(below)))))
     }
 
     async fn close(&self) {
@@ -422,32 +427,4 @@ impl<B: Backend> Grouped<B> {
         })
         .await
     }
-}
-
-/// The next higher id: windows end above the row that they leave out.
-fn after(id: Uuid) -> Uuid {
-    Uuid::from_u128(id.as_u128().saturating_add(1))
-}
-
-/// One more than a page holds was asked for, to see whether another one follows.
-fn page(asked: &Listing, mut found: Vec<Found>, unless_full: Option<Position>) -> Page {
-    let limit = asked.limit.max(1) as usize;
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let next = if more { found.last().map(|last| asked.position(last)) } else { unless_full };
-    Page { found, next }
-}
-
-fn audit_line(row: AuditRow) -> Result<AuditLine, StoreError> {
-    let damaged = |what: &str| {
-        StoreError::Misconfigured(format!("line {} of the audit trail has {what}", row.id))
-    };
-    Ok(AuditLine {
-        id: row.id,
-        at: Timestamp::from_millis(row.at),
-        actor: row::text(row.actor).map_err(damaged)?,
-        action: row::text(row.action).map_err(damaged)?,
-        identity: row::identity(row.tenant, row.scope, row.idem_key).map_err(damaged)?,
-        note: row::text(row.note).map_err(damaged)?,
-    })
 }

@@ -104,13 +104,27 @@ impl Listing {
         }
     }
 
-    pub fn position(&self, found: &Found) -> Position {
+    /// One more than it holds was asked for, to see whether another one follows.
+    pub fn page(&self, mut found: Vec<Found>, unless_full: Option<Position>) -> Page {
+        let limit = self.limit.max(1) as usize;
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = if more { found.last().map(|last| self.position(last)) } else { unless_full };
+        Page { found, next }
+    }
+
+    fn position(&self, found: &Found) -> Position {
         let record = &found.record;
         match self.is_longest_first() {
             true => Position::Behind(record.updated_at, record.id),
             false => Position::Below(record.id),
         }
     }
+}
+
+/// The next higher id: windows end above the row that they leave out.
+pub fn after(id: Uuid) -> Uuid {
+    Uuid::from_u128(id.as_u128().saturating_add(1))
 }
 
 pub struct Texts {

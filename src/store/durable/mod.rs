@@ -9,6 +9,7 @@
 
 mod backend;
 mod batches;
+mod claim_row;
 mod connection;
 mod grouped;
 mod listing;

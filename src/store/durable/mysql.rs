@@ -18,6 +18,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{Executor, MySql, MySqlConnection, Pool, Row as _};
 
 use super::backend::operations::*;
+use super::claim_row::insert_text;
 use super::sizes::{MAX_ROWS, Sizes, repeat};
 use super::statements::{Dialect, Marks, Statements};
 use super::{DurableOptions, connection, nodelay};
@@ -27,12 +28,14 @@ const DIALECT: Dialect = Dialect {
     now: "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
     marks: Marks::Question,
     text: str::to_owned,
-    insert: ("INSERT IGNORE INTO", ""),
     purge: "DELETE FROM oncegate_records WHERE state IN ('SUCCEEDED', 'FAILED', 'UNKNOWN') \
             AND expires_at <= {now} ORDER BY state, expires_at LIMIT ?",
     state_of_named: "state",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
+static INSERT: LazyLock<Sizes> = LazyLock::new(|| {
+    Sizes::up_to(MAX_ROWS, |n| insert_text(&DIALECT, "INSERT IGNORE INTO", "", n))
+});
 static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));
 static ANSWER: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, answer_text));
 
@@ -79,6 +82,7 @@ impl MySqlBackend {
 impl Backend for MySqlBackend {
     type Db = MySql;
     const NAME: &'static str = "mysql";
+    const BATCHES: usize = 2;
 
     fn pool(&self) -> &Pool<MySql> {
         &self.pool
@@ -148,13 +152,18 @@ impl Backend for MySqlBackend {
         Ok(query.execute(conn).await?.rows_affected())
     }
 
+    insert_operation!(INSERT, str::as_bytes);
     shared_operations!(SQL, str::as_bytes);
     listing_operations!(SQL, str::as_bytes);
 }
 
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let mut all = SQL.named();
-    all.extend([("settle", SETTLE.exactly(4)), ("answer", ANSWER.exactly(4))]);
+    all.extend([
+        ("insert", INSERT.exactly(4)),
+        ("settle", SETTLE.exactly(4)),
+        ("answer", ANSWER.exactly(4)),
+    ]);
     all
 }
 

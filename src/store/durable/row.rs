@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use uuid::Uuid;
 
+use super::AuditLine;
 use crate::clock::Timestamp;
 use crate::idempotency::record::{AfterFailure, LastError};
 use crate::idempotency::{
@@ -126,6 +127,22 @@ impl Row {
             attend_at: self.attend_at.map(Timestamp::from_millis),
             created_at: Timestamp::from_millis(self.created_at),
             updated_at: Timestamp::from_millis(self.updated_at),
+        })
+    }
+}
+
+impl AuditRow {
+    pub fn line(self) -> Result<AuditLine, StoreError> {
+        let damaged = |what: &str| {
+            StoreError::Misconfigured(format!("line {} of the audit trail has {what}", self.id))
+        };
+        Ok(AuditLine {
+            id: self.id,
+            at: Timestamp::from_millis(self.at),
+            actor: text(self.actor).map_err(damaged)?,
+            action: text(self.action).map_err(damaged)?,
+            identity: identity(self.tenant, self.scope, self.idem_key).map_err(damaged)?,
+            note: text(self.note).map_err(damaged)?,
         })
     }
 }

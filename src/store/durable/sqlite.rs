@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::DurableOptions;
 use super::backend::operations::*;
+use super::claim_row::insert_text;
 use super::connection;
 use super::sizes::{MAX_ROWS, Sizes, repeat};
 use super::statements::{Dialect, Marks, Statements};
@@ -21,12 +22,14 @@ const DIALECT: Dialect = Dialect {
     now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
     marks: Marks::Question,
     text: str::to_owned,
-    insert: ("INSERT INTO", " ON CONFLICT DO NOTHING"),
     purge: "DELETE FROM oncegate_records WHERE rowid IN (SELECT rowid FROM oncegate_records \
             WHERE expires_at <= {now} ORDER BY expires_at LIMIT ?)",
     state_of_named: "state",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
+static INSERT: LazyLock<Sizes> = LazyLock::new(|| {
+    Sizes::up_to(MAX_ROWS, |n| insert_text(&DIALECT, "INSERT INTO", " ON CONFLICT DO NOTHING", n))
+});
 static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));
 
 pub struct SqliteBackend {
@@ -55,6 +58,7 @@ impl SqliteBackend {
 impl Backend for SqliteBackend {
     type Db = Sqlite;
     const NAME: &'static str = "sqlite";
+    const BATCHES: usize = 1;
 
     fn pool(&self) -> &Pool<Sqlite> {
         &self.pool
@@ -82,13 +86,14 @@ impl Backend for SqliteBackend {
         Ok(query.execute(conn).await?.rows_affected())
     }
 
+    insert_operation!(INSERT, std::convert::identity::<&str>);
     shared_operations!(SQL, std::convert::identity::<&str>);
     listing_operations!(SQL, std::convert::identity::<&str>);
 }
 
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let mut all = SQL.named();
-    all.push(("settle", SETTLE.exactly(4)));
+    all.extend([("insert", INSERT.exactly(4)), ("settle", SETTLE.exactly(4))]);
     all
 }
 

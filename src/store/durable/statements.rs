@@ -13,8 +13,6 @@ pub struct Dialect {
     pub marks: Marks,
     /// Reads a text column as bytes.
     pub text: fn(&str) -> String,
-    /// An insert that skips rows whose identity is taken: what stands before and after it.
-    pub insert: (&'static str, &'static str),
     pub purge: &'static str,
     /// The state of rows that a list names, as a condition by which no index would be chosen: the
     /// list finds them, however few rows the planner believes to be in that state.
@@ -27,7 +25,6 @@ pub enum Marks {
 }
 
 pub struct Statements {
-    pub insert: Sizes,
     pub find: Sizes,
     pub owners: Sizes,
     pub release: Sizes,
@@ -61,7 +58,6 @@ const SINCE: &str = "CASE WHEN decision = 1 THEN due_at ELSE updated_at END";
 impl Statements {
     pub fn new(dialect: &Dialect) -> Self {
         let columns = dialect.columns();
-        let (insert_into, or_skip) = dialect.insert;
         let one = |text: &str| lasting(dialect.finish(text));
         let by_id = |before: &str, after: &str| {
             Sizes::up_to(MAX_IDS, |n| {
@@ -72,16 +68,6 @@ impl Statements {
             })
         };
         Self {
-            insert: Sizes::up_to(MAX_ROWS, |n| {
-                let row = "(?, ?, ?, ?, ?, ?, 'PROCESSING', 1, ?, {now} + ?, ?, {now} + ?, \
-                           {now}, {now})";
-                dialect.finish(&format!(
-                    "{insert_into} {TABLE} (id, idem_key, scope, tenant, fingerprint, credential, \
-                     state, attempt, token, due_at, decision, attend_at, created_at, updated_at) \
-                     VALUES {}{or_skip}",
-                    repeat(row, n, ", ")
-                ))
-            }),
             find: Sizes::up_to(MAX_ROWS, |n| {
                 let any = repeat(SAME_IDENTITY, n, " OR ");
                 dialect.finish(&format!("SELECT {columns} FROM {TABLE} WHERE {any}"))
@@ -171,7 +157,6 @@ impl Statements {
     /// Each by its name, in the size of four rows where it has sizes.
     pub fn named(&self) -> Vec<(&'static str, &'static str)> {
         let mut all = vec![
-            ("insert", self.insert.exactly(4)),
             ("find", self.find.exactly(4)),
             ("owners", self.owners.exactly(4)),
             ("release", self.release.exactly(4)),
@@ -240,7 +225,6 @@ mod tests {
             now: "now()",
             marks: Marks::Numbered,
             text: str::to_owned,
-            insert: ("INSERT INTO", ""),
             purge: "",
             state_of_named: "state",
         };

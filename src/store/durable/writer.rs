@@ -1,13 +1,18 @@
-//! Group commit: one task takes whatever is waiting and writes it together.
+//! Group commit: whatever waits is written together.
 //!
 //! There is no linger. Alone, a write is a batch of one and leaves at once; under load the queue
-//! grows while the previous batch is on its way, and so does the next batch.
+//! grows while a batch is on its way, and so does the next batch. Once half of the longest batch
+//! waits it leaves beside the first: the database works on one while it syncs the other to its disk.
+//! More short batches would cost it more than they save.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, mpsc, watch};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::sizes::{MAX_ROWS, batch_of};
@@ -17,6 +22,8 @@ const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Beyond this the tier is told to be overloaded rather than let work pile up.
 const QUEUE: usize = 8192;
 const REST_AFTER: Duration = Duration::from_secs(1);
+/// So many rows leave beside a batch that is on its way.
+const ENOUGH: usize = MAX_ROWS / 2;
 
 pub trait Job: Send + 'static {
     /// About how many bytes it puts on the wire.
@@ -32,79 +39,119 @@ pub trait BatchWriter<J>: Send + 'static {
     fn rest(&mut self);
 }
 
-/// How a lane is worked off: one writer with many rows, or many writers with one row each.
-#[derive(Clone, Copy)]
-pub struct Crew {
-    pub writers: u32,
-    pub max_rows: usize,
+/// How jobs reach their writers.
+pub enum Way<J> {
+    Together(mpsc::Sender<J>),
+    Apart(Box<dyn Fn(J) + Send + Sync>),
 }
 
-impl Crew {
-    pub const GROUPED: Self = Self { writers: 1, max_rows: MAX_ROWS };
+impl<J> Way<J> {
+    pub fn send(&self, job: J) -> Result<(), TrySendError<J>> {
+        match self {
+            Self::Together(lane) => lane.try_send(job),
+            Self::Apart(write) => {
+                write(job);
+                Ok(())
+            }
+        }
+    }
 }
 
-/// Starts a lane. It ends, with everything in it written, when told to stop or when the sender is
-/// dropped; `alive` is dropped with it.
-pub fn start<J: Job, W: BatchWriter<J>>(
-    crew: Crew,
+/// Starts a lane that has at most so many batches on their way at once. It ends, with everything in
+/// it written, when told to stop or when nobody can send to it any more; `alive` is dropped with it.
+pub fn together<J: Job, W: BatchWriter<J>>(
+    batches: usize,
+    writer: impl Fn() -> W,
     stop: &CancellationToken,
     alive: &watch::Receiver<()>,
-    writer: impl Fn() -> W,
-) -> mpsc::Sender<J> {
+) -> Way<J> {
     let (sender, receiver) = mpsc::channel(QUEUE);
-    let queue =
-        Arc::new(Mutex::new(Queue { receiver, waiting: VecDeque::new(), stop: stop.clone() }));
-    for _ in 0..crew.writers {
-        let (queue, mut writer, alive) = (queue.clone(), writer(), alive.clone());
-        tokio::spawn(async move {
-            let _alive = alive;
-            loop {
-                let next = next_batch(&queue, crew.max_rows);
-                let batch = match tokio::time::timeout(REST_AFTER, next).await {
-                    Ok(batch) => batch,
-                    Err(_) => {
-                        writer.rest();
-                        next_batch(&queue, crew.max_rows).await
-                    }
-                };
-                match batch {
-                    Some(batch) => writer.write(batch).await,
-                    None => return,
-                }
-            }
-        });
-    }
-    sender
+    let lane = Lane {
+        receiver,
+        ended: false,
+        waiting: VecDeque::new(),
+        idle: (0..batches).map(|_| writer()).collect(),
+        on_their_way: FuturesUnordered::new(),
+    };
+    let (stop, alive) = (stop.clone(), alive.clone());
+    tokio::spawn(async move {
+        let _alive = alive;
+        lane.run(stop).await;
+    });
+    Way::Together(sender)
 }
 
-struct Queue<J> {
+/// A statement, a commit and, for as long as they take, a connection for every job.
+pub fn apart<J: Job, W: BatchWriter<J>>(writer: impl Fn() -> W + Send + Sync + 'static) -> Way<J> {
+    Way::Apart(Box::new(move |job| {
+        let mut writer = writer();
+        tokio::spawn(async move { writer.write(vec![job]).await });
+    }))
+}
+
+struct Lane<J, W> {
     receiver: mpsc::Receiver<J>,
+    /// Nothing more will be received.
+    ended: bool,
     waiting: VecDeque<J>,
-    stop: CancellationToken,
+    idle: Vec<W>,
+    on_their_way: FuturesUnordered<BoxFuture<'static, W>>,
 }
 
-/// None: stopped, and nothing is left.
-async fn next_batch<J: Job>(queue: &Mutex<Queue<J>>, max_rows: usize) -> Option<Vec<J>> {
-    let mut queue = queue.lock().await;
-    let Queue { receiver, waiting, stop } = &mut *queue;
-    loop {
-        if waiting.is_empty() {
+impl<J: Job, W: BatchWriter<J>> Lane<J, W> {
+    async fn run(mut self, stop: CancellationToken) {
+        let mut rested = true;
+        loop {
+            self.take_what_is_there();
+            if let Some((mut writer, batch)) = self.next_batch() {
+                rested = false;
+                self.on_their_way.push(Box::pin(async move {
+                    writer.write(batch).await;
+                    writer
+                }));
+                continue;
+            }
+            let quiet = self.on_their_way.is_empty();
+            if quiet && self.ended {
+                return;
+            }
             tokio::select! {
                 biased;
-                job = receiver.recv() => waiting.push_back(job?),
-                () = stop.cancelled(), if !receiver.is_closed() => receiver.close(),
+                Some(writer) = self.on_their_way.next() => self.idle.push(writer),
+                job = self.receiver.recv(), if !self.ended && !self.idle.is_empty() => match job {
+                    Some(job) => self.waiting.push_back(job),
+                    None => self.ended = true,
+                },
+                () = stop.cancelled(), if !self.receiver.is_closed() => self.receiver.close(),
+                () = tokio::time::sleep(REST_AFTER), if quiet && !rested => {
+                    self.idle.iter_mut().for_each(W::rest);
+                    rested = true;
+                }
             }
         }
-        while waiting.len() < max_rows
-            && let Ok(job) = receiver.try_recv()
+    }
+
+    fn take_what_is_there(&mut self) {
+        while self.waiting.len() < MAX_ROWS
+            && let Ok(job) = self.receiver.try_recv()
         {
-            waiting.push_back(job);
+            self.waiting.push_back(job);
         }
-        waiting.retain(|job| !job.is_moot());
-        let rows = batch_of(fitting(waiting));
-        if rows > 0 {
-            return Some(waiting.drain(..rows).collect());
+    }
+
+    /// With the writer that takes it. None: nobody is free to, or it is better to wait for more.
+    fn next_batch(&mut self) -> Option<(W, Vec<J>)> {
+        let enough = if self.on_their_way.is_empty() { 1 } else { ENOUGH };
+        if self.idle.is_empty() || self.waiting.len() < enough {
+            return None;
         }
+        self.waiting.retain(|job| !job.is_moot());
+        let rows = batch_of(fitting(&self.waiting));
+        // What is cut short by its bytes is enough too.
+        if rows == 0 || self.waiting.len() < enough {
+            return None;
+        }
+        Some((self.idle.pop()?, self.waiting.drain(..rows).collect()))
     }
 }
 
