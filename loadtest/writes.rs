@@ -6,9 +6,10 @@
 //! One statement per write is what one writes without group commit: each write takes a connection of
 //! the pool, which has 64, and gives it back.
 //!
-//! Both ways run in turns within one run, so that a noisy machine disturbs both alike; the ratio is
-//! what counts. The servers are private ones on this machine, sharing its cores, with the sizes and
-//! the durability that they have by default.
+//! Both ways take turns in short rounds, so that a noisy machine disturbs both alike, and what is told
+//! is the median: of the figures, and of the ratios of neighbouring rounds, which count. The servers
+//! are private ones on this machine, sharing its cores, with the sizes and the durability that they
+//! have by default.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -28,8 +29,8 @@ use support::servers::{self, DatabaseServer, Kind};
 use support::{MariaDb, MySql, Postgres, scratch};
 
 const CALLERS: [usize; 4] = [1, 16, 64, 256];
-const ROUND: Duration = Duration::from_millis(1500);
-const ROUNDS: usize = 3;
+const ROUND: Duration = Duration::from_millis(600);
+const ROUNDS: usize = 9;
 const WARM_UP: Duration = Duration::from_millis(1000);
 const ANSWER_BYTES: usize = 600;
 
@@ -43,7 +44,7 @@ fn main() {
         .build()
         .expect("a runtime can be built");
     println!(
-        "claim + complete pairs per second, {ANSWER_BYTES}-byte answers, best of {ROUNDS} rounds"
+        "claim + complete pairs per second, {ANSWER_BYTES}-byte answers, median of {ROUNDS} rounds"
     );
     println!(
         "{:<10} {:>8} {:>12} {:>12} {:>8} {:>22}",
@@ -103,20 +104,25 @@ impl Bench {
             for tier in [&single, &grouped] {
                 self.round(tier, callers, WARM_UP).await;
             }
-            let (mut one, mut many) = (Measured::default(), Measured::default());
+            let mut turns = Vec::with_capacity(ROUNDS);
             for _ in 0..ROUNDS {
-                one = one.better(self.round(&single, callers, ROUND).await);
-                many = many.better(self.round(&grouped, callers, ROUND).await);
+                let one = self.round(&single, callers, ROUND).await;
+                turns.push((one, self.round(&grouped, callers, ROUND).await));
             }
+            let median = |figure: fn(&(Measured, Measured)) -> f64| {
+                let mut figures: Vec<f64> = turns.iter().map(figure).collect();
+                figures.sort_by(f64::total_cmp);
+                figures[figures.len() / 2]
+            };
             println!(
                 "{:<10} {:>8} {:>12.0} {:>12.0} {:>7.2}x {:>10.0} → {:.0}",
                 self.backend,
                 callers,
-                one.per_second,
-                many.per_second,
-                many.per_second / one.per_second,
-                one.server_cpu_micros,
-                many.server_cpu_micros,
+                median(|(one, _)| one.per_second),
+                median(|(_, many)| many.per_second),
+                median(|(one, many)| many.per_second / one.per_second),
+                median(|(one, _)| one.server_cpu_micros),
+                median(|(_, many)| many.server_cpu_micros),
             );
         }
         single.close().await;
@@ -167,16 +173,9 @@ impl Bench {
     }
 }
 
-#[derive(Clone, Copy, Default)]
 struct Measured {
     per_second: f64,
     server_cpu_micros: f64,
-}
-
-impl Measured {
-    fn better(self, other: Self) -> Self {
-        if other.per_second > self.per_second { other } else { self }
-    }
 }
 
 async fn call(tier: Arc<dyn DurableTier>, stop: Arc<AtomicBool>, pairs: Arc<AtomicU64>) {

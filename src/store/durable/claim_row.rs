@@ -5,18 +5,18 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::NewClaim;
-use super::sizes::repeat;
+use super::sizes::{MAX_ROWS, Sizes, repeat};
 use super::statements::{Dialect, TABLE};
 use crate::clock::millis;
 use crate::idempotency::Origin;
 
-/// In the order in which claims are bound; what is the same for all of them comes last.
-pub const COLUMNS: &str = "id, idem_key, scope, tenant, fingerprint, credential, token, due_at, \
-     decision, attend_at, state, attempt, created_at, updated_at";
-
-/// The same columns, of which only these have a value of their own.
-const VALUES: &str =
-    "(?, ?, ?, ?, ?, ?, ?, {now} + ?, ?, {now} + ?, 'PROCESSING', 1, {now}, {now})";
+/// The texts for databases whose statements name every value.
+pub struct Inserts {
+    /// What nearly every batch is: two columns less.
+    calls: Sizes,
+    /// Calls and decisions.
+    any: Sizes,
+}
 
 pub struct ClaimRow<'a> {
     pub id: Uuid,
@@ -59,30 +59,52 @@ pub fn attended(origin: Origin, lease: Duration) -> Option<i64> {
     (origin == Origin::Decision).then(|| millis(lease))
 }
 
-/// Skips rows whose identity is taken, each dialect by words of its own before or after.
-pub fn insert_text(dialect: &Dialect, before: &str, after: &str, rows: usize) -> String {
-    let rows = repeat(VALUES, rows, ", ");
-    dialect.finish(&format!("{before} {TABLE} ({COLUMNS}) VALUES {rows}{after}"))
+impl Inserts {
+    /// They skip rows whose identity is taken, each dialect by words of its own before or after.
+    /// `again` is what the first column, the time, is called once it is known.
+    pub fn new(dialect: &Dialect, before: &str, after: &str, again: &str) -> Self {
+        let sizes = |columns: &str, values: &str| {
+            let row = format!(
+                "({{now}}, {again}, {again} + ?, ?, ?, ?, ?, ?, ?, ?, {values}'PROCESSING', 1)"
+            );
+            Sizes::up_to(MAX_ROWS, |n| {
+                dialect.finish(&format!(
+                    "{before} {TABLE} (created_at, updated_at, due_at, id, idem_key, scope, tenant, \
+                     fingerprint, credential, token, {columns}state, attempt) VALUES {}{after}",
+                    repeat(&row, n, ", ")
+                ))
+            })
+        };
+        Self {
+            calls: sizes("", ""),
+            any: sizes("decision, attend_at, ", &format!("?, {again} + ?, ")),
+        }
+    }
+
+    pub fn exactly(&self, rows: usize, decisions: bool) -> &'static str {
+        if decisions { self.any.exactly(rows) } else { self.calls.exactly(rows) }
+    }
 }
 
-/// For databases whose statements name every value.
 macro_rules! insert_operation {
     ($texts:ident, $text:expr) => {
         async fn insert(&self, conn: &mut Connection<Self>, claims: &[NewClaim]) -> Outcome<u64> {
             let _turn = self.turn().await;
-            let mut query = sqlx::query($texts.exactly(claims.len()));
+            let decisions = claims.iter().any(|claim| claim.origin == Origin::Decision);
+            let mut query = sqlx::query($texts.exactly(claims.len(), decisions));
             for row in claims.iter().map(ClaimRow::from) {
                 query = query
+                    .bind(row.lease)
                     .bind(row.id)
                     .bind($text(row.key))
                     .bind($text(row.scope))
                     .bind($text(row.tenant))
                     .bind(row.fingerprint)
                     .bind(row.credential)
-                    .bind(row.token)
-                    .bind(row.lease)
-                    .bind(row.decision)
-                    .bind(row.attended);
+                    .bind(row.token);
+                if decisions {
+                    query = query.bind(row.decision).bind(row.attended);
+                }
             }
             Ok(query.execute(conn).await?.rows_affected())
         }

@@ -18,7 +18,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use sqlx::{Executor, MySql, MySqlConnection, Pool, Row as _};
 
 use super::backend::operations::*;
-use super::claim_row::insert_text;
+use super::claim_row::Inserts;
 use super::sizes::{MAX_ROWS, Sizes, repeat};
 use super::statements::{Dialect, Marks, Statements};
 use super::{DurableOptions, connection, nodelay};
@@ -33,11 +33,12 @@ const DIALECT: Dialect = Dialect {
     state_of_named: "state",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
-static INSERT: LazyLock<Sizes> = LazyLock::new(|| {
-    Sizes::up_to(MAX_ROWS, |n| insert_text(&DIALECT, "INSERT IGNORE INTO", "", n))
-});
+static INSERT: LazyLock<Inserts> =
+    LazyLock::new(|| Inserts::new(&DIALECT, "INSERT IGNORE INTO", "", "created_at"));
 static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));
-static ANSWER: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, answer_text));
+static ANSWER: LazyLock<Sizes> =
+    LazyLock::new(|| Sizes::up_to(MAX_ROWS, |n| answer_text(n, &pick(n))));
+static ALIKE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, |n| answer_text(n, "?")));
 
 /// Values of a length or kind that the column does not take, and packets over the server's limit.
 const REFUSALS: [u16; 6] = [1048, 1153, 1264, 1366, 1406, 1690];
@@ -45,8 +46,9 @@ const REFUSALS: [u16; 6] = [1048, 1153, 1264, 1366, 1406, 1690];
 /// No server that keeps answers takes less; only for more is it asked what it takes.
 const SMALLEST_PACKET: u64 = 256 << 10;
 
-/// An answer that does not fit is to be refused, not shortened.
-const STRICT: &str = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')";
+/// What a statement means is not left to the server's configuration: an answer that does not fit is
+/// to be refused, not shortened, and columns are set from left to right, on MariaDB too.
+const MODE: &str = "SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION'";
 
 pub struct MySqlBackend {
     pool: Pool<MySql>,
@@ -67,7 +69,7 @@ impl MySqlBackend {
                 nodelay::on_connections_to(port);
                 Box::pin(async move {
                     conn.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await?;
-                    conn.execute(STRICT).await?;
+                    conn.execute(MODE).await?;
                     Ok(())
                 })
             })
@@ -121,27 +123,39 @@ impl Backend for MySqlBackend {
 
     async fn settle(&self, conn: &mut Connection<Self>, rows: &[SettleRow<'_>]) -> Outcome<u64> {
         let plain = rows.iter().all(SettleRow::is_plain_answer);
-        let texts = if plain { &ANSWER } else { &SETTLE };
+        let first = &rows[0];
+        let alike = plain && rows.iter().all(|r| (r.keep, r.status) == (first.keep, first.status));
+        let texts = if alike {
+            &ALIKE
+        } else if plain {
+            &ANSWER
+        } else {
+            &SETTLE
+        };
         let mut query = sqlx::query(texts.exactly(rows.len()));
         macro_rules! column {
-            ($value:expr) => {
-                for row in rows {
-                    query = query.bind(row.fence.token.0).bind($value(row));
+            ($row:ident => $value:expr) => {
+                for $row in rows {
+                    query = query.bind($row.fence.token.0).bind($value);
                 }
             };
         }
-        column!(|row: &SettleRow<'_>| row.keep);
-        column!(|row: &SettleRow<'_>| row.status);
-        column!(|row: &SettleRow<'_>| row.headers.map(<[u8]>::to_vec));
-        column!(|row: &SettleRow<'_>| row.body.map(<[u8]>::to_vec));
+        if alike {
+            query = query.bind(first.keep).bind(first.status);
+        } else {
+            column!(row => row.keep);
+            column!(row => row.status);
+        }
+        column!(row => row.headers);
+        column!(row => row.body);
         if !plain {
-            column!(|row: &SettleRow<'_>| row.state);
-            column!(|row: &SettleRow<'_>| row.due_in);
-            column!(|row: &SettleRow<'_>| row.probe_in);
-            column!(|row: &SettleRow<'_>| row.result_ref.map(|text| text.as_bytes().to_vec()));
-            column!(|row: &SettleRow<'_>| row.error.map(|_| 0_i64));
-            column!(|row: &SettleRow<'_>| row.error.map(|text| text.as_bytes().to_vec()));
-            column!(|row: &SettleRow<'_>| row.attempt);
+            column!(row => row.state);
+            column!(row => row.due_in);
+            column!(row => row.probe_in);
+            column!(row => row.result_ref.map(str::as_bytes));
+            column!(row => row.error.map(|_| 0_i64));
+            column!(row => row.error.map(str::as_bytes));
+            column!(row => row.attempt);
         }
         for row in rows {
             query = query.bind(row.fence.id.0);
@@ -160,9 +174,11 @@ impl Backend for MySqlBackend {
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let mut all = SQL.named();
     all.extend([
-        ("insert", INSERT.exactly(4)),
+        ("insert", INSERT.exactly(4, false)),
+        ("insert_any", INSERT.exactly(4, true)),
         ("settle", SETTLE.exactly(4)),
         ("answer", ANSWER.exactly(4)),
+        ("alike", ALIKE.exactly(4)),
     ]);
     all
 }
@@ -170,43 +186,38 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
 /// Any mixture of endings. Columns are set from left to right here: a decision's callback is due
 /// when its retry is.
 fn settle_text(rows: usize) -> String {
+    let pick = pick(rows);
     update_text(
         rows,
+        &pick,
         &format!(
-            "state = {}, due_at = {}, \
-             attend_at = COALESCE({}, CASE WHEN decision = 1 THEN due_at END), result_ref = {}, \
-             last_error_at = COALESCE({}, last_error_at), last_error = COALESCE({}, last_error), \
-             attempt = COALESCE({}, attempt)",
-            pick("?", rows),
-            pick("{now} + ?", rows),
-            pick("{now} + ?", rows),
-            pick("?", rows),
-            pick("{now} + ?", rows),
-            pick("?", rows),
-            pick("?", rows),
+            "state = {pick}, due_at = updated_at + {pick}, attend_at = COALESCE( \
+             updated_at + {pick}, CASE WHEN decision = 1 THEN due_at END), result_ref = {pick}, \
+             last_error_at = COALESCE(updated_at + {pick}, last_error_at), \
+             last_error = COALESCE({pick}, last_error), attempt = COALESCE({pick}, attempt)"
         ),
     )
 }
 
-/// Answers only: what nearly every batch is, with half of the columns to pick.
-fn answer_text(rows: usize) -> String {
-    update_text(rows, "state = 'SUCCEEDED', due_at = NULL, attend_at = NULL, result_ref = NULL")
+/// Answers only: what nearly every batch is, with half of the columns to pick. Nearly as often they
+/// are kept for the same time and have the same status: `common` is how these two are had.
+fn answer_text(rows: usize, common: &str) -> String {
+    let rest = "state = 'SUCCEEDED', due_at = NULL, attend_at = NULL, result_ref = NULL";
+    update_text(rows, common, rest)
 }
 
-fn update_text(rows: usize, rest: &str) -> String {
+fn update_text(rows: usize, common: &str, rest: &str) -> String {
     let ids = repeat("?", rows, ", ");
+    let pick = pick(rows);
     DIALECT.finish(&format!(
         "UPDATE oncegate_records FORCE INDEX (PRIMARY) SET updated_at = {{now}}, \
-         expires_at = {}, response_status = {}, response_headers = {}, response_body = {}, {rest} \
+         expires_at = updated_at + {common}, response_status = {common}, \
+         response_headers = {pick}, response_body = {pick}, {rest} \
          WHERE id IN ({ids}) AND token IN ({ids}) AND state IN ('PROCESSING', 'UNKNOWN')",
-        pick("{now} + ?", rows),
-        pick("?", rows),
-        pick("?", rows),
-        pick("?", rows),
     ))
 }
 
 /// A column's value by the token of the row: two attempts of one record never get each other's.
-fn pick(value: &str, rows: usize) -> String {
-    format!("CASE token {} END", repeat(&format!("WHEN ? THEN {value}"), rows, " "))
+fn pick(rows: usize) -> String {
+    format!("CASE token {} END", repeat("WHEN ? THEN ?", rows, " "))
 }

@@ -13,7 +13,6 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Executor, PgConnection, Pool, Postgres};
 
 use super::backend::operations::*;
-use super::claim_row::COLUMNS;
 use super::sizes::lasting;
 use super::statements::{Dialect, Marks, Statements};
 use super::{DurableOptions, connection, nodelay};
@@ -30,15 +29,16 @@ const DIALECT: Dialect = Dialect {
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
 /// Columns as lists: one text for any number of rows.
 static INSERT: LazyLock<&str> = LazyLock::new(|| {
-    lasting(DIALECT.finish(&format!(
-        "INSERT INTO oncegate_records ({COLUMNS}) \
-         SELECT id, idem_key, scope, tenant, fingerprint, credential, token, {{now}} + lease, \
-         decision, {{now}} + attended, 'PROCESSING', 1, {{now}}, {{now}} \
+    lasting(DIALECT.finish(
+        "INSERT INTO oncegate_records (id, idem_key, scope, tenant, fingerprint, credential, token, \
+         due_at, decision, attend_at, state, attempt, created_at, updated_at) \
+         SELECT id, idem_key, scope, tenant, fingerprint, credential, token, {now} + lease, \
+         decision, {now} + attended, 'PROCESSING', 1, {now}, {now} \
          FROM unnest(?::uuid[], ?::text[], ?::text[], ?::text[], ?::bytea[], ?::bytea[], \
          ?::uuid[], ?::bigint[], ?::smallint[], ?::bigint[]) AS v \
          (id, idem_key, scope, tenant, fingerprint, credential, token, lease, decision, attended) \
-         ON CONFLICT DO NOTHING"
-    )))
+         ON CONFLICT DO NOTHING",
+    ))
 });
 /// Of one row as values: lists cost a single one a seventh more.
 static SETTLE_ONE: LazyLock<&str> = LazyLock::new(|| {

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use super::DurableOptions;
 use super::backend::operations::*;
-use super::claim_row::insert_text;
+use super::claim_row::Inserts;
 use super::connection;
 use super::sizes::{MAX_ROWS, Sizes, repeat};
 use super::statements::{Dialect, Marks, Statements};
@@ -27,9 +27,8 @@ const DIALECT: Dialect = Dialect {
     state_of_named: "state",
 };
 static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new(&DIALECT));
-static INSERT: LazyLock<Sizes> = LazyLock::new(|| {
-    Sizes::up_to(MAX_ROWS, |n| insert_text(&DIALECT, "INSERT INTO", " ON CONFLICT DO NOTHING", n))
-});
+static INSERT: LazyLock<Inserts> =
+    LazyLock::new(|| Inserts::new(&DIALECT, "INSERT INTO", " ON CONFLICT DO NOTHING", "{now}"));
 static SETTLE: LazyLock<Sizes> = LazyLock::new(|| Sizes::up_to(MAX_ROWS, settle_text));
 
 pub struct SqliteBackend {
@@ -93,7 +92,11 @@ impl Backend for SqliteBackend {
 
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let mut all = SQL.named();
-    all.extend([("insert", INSERT.exactly(4)), ("settle", SETTLE.exactly(4))]);
+    all.extend([
+        ("insert", INSERT.exactly(4, false)),
+        ("insert_any", INSERT.exactly(4, true)),
+        ("settle", SETTLE.exactly(4)),
+    ]);
     all
 }
 

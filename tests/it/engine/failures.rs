@@ -209,7 +209,7 @@ async fn a_dropped_claim_is_unknown_and_under_retry_runs_again_once_the_lease_is
     let (one, other) = (site.engine().await, site.engine().await);
     let policy = Policy {
         when_unknown: WhenUnknown::Retry,
-        lease: Duration::from_millis(800),
+        lease: Duration::from_secs(3),
         ..Policy::default()
     };
     let request = Request::new(fresh_identity()).policy(policy);
