@@ -164,3 +164,68 @@ fn fitting<J: Job>(waiting: &VecDeque<J>) -> usize {
     });
     within.count().max(usize::from(!waiting.is_empty()))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    struct Numbered(usize);
+
+    impl Job for Numbered {
+        fn weight(&self) -> usize {
+            0
+        }
+
+        fn is_moot(&self) -> bool {
+            false
+        }
+    }
+
+    /// Tells what it was given and is at it until it is let go.
+    struct Slow(mpsc::UnboundedSender<(Vec<usize>, oneshot::Sender<()>)>);
+
+    impl BatchWriter<Numbered> for Slow {
+        async fn write(&mut self, batch: Vec<Numbered>) {
+            let (finish, finished) = oneshot::channel();
+            let numbers = batch.into_iter().map(|job| job.0).collect();
+            self.0.send((numbers, finish)).expect("the test listens");
+            let _ = finished.await;
+        }
+
+        fn rest(&mut self) {}
+    }
+
+    #[tokio::test]
+    async fn a_second_batch_leaves_once_half_of_the_longest_waits_and_a_third_waits_for_both() {
+        let (began, mut batches) = mpsc::unbounded_channel();
+        let (stop, alive) = (CancellationToken::new(), watch::channel(()).1);
+        let lane = together(2, || Slow(began.clone()), &stop, &alive);
+        let send = |numbers: std::ops::Range<usize>| {
+            numbers.for_each(|n| assert!(lane.send(Numbered(n)).is_ok()));
+        };
+        send(0..1);
+        let (first, finish_first) = batches.recv().await.expect("it leaves at once");
+        assert_eq!(first, [0]);
+        send(1..ENOUGH);
+        tokio::task::yield_now().await;
+        assert!(batches.try_recv().is_err(), "too few to leave beside the first");
+        send(ENOUGH..ENOUGH + 1);
+        let (second, finish_second) = batches.recv().await.expect("they are enough");
+        assert_eq!(second, Vec::from_iter(1..=ENOUGH));
+        send(100..100 + MAX_ROWS + 3);
+        tokio::task::yield_now().await;
+        assert!(batches.try_recv().is_err(), "nobody is free");
+        drop(finish_second);
+        let (third, finish_third) = batches.recv().await.expect("one is free");
+        assert_eq!(third, Vec::from_iter(100..100 + MAX_ROWS));
+        drop((finish_first, finish_third));
+        let mut rest = Vec::new();
+        stop.cancel();
+        while rest.len() < 3 {
+            rest.extend(batches.recv().await.expect("what is in it is written").0);
+        }
+        assert_eq!(rest, [164, 165, 166]);
+    }
+}

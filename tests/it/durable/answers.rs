@@ -7,10 +7,12 @@ use oncegate::idempotency::record::AfterFailure;
 use oncegate::idempotency::settle::Failure;
 use oncegate::idempotency::{Body, HeaderBlock, Settlement, Snapshot, State};
 use oncegate::idempotency::{Fence, Token};
-use oncegate::store::durable::{Right, TakeOver, Taken, Written};
+use oncegate::store::durable::{self, DurableOptions, Right, TakeOver, Taken, Written};
 
-use super::{LONG, answer, apply, look, record, running, settled, success};
+use super::{LONG, Tier, answer, apply, look, record, running, settled, success};
 use crate::bed::Fresh;
+use crate::support::servers::{self, DatabaseServer, Kind};
+use crate::support::{MariaDb, MySql};
 
 pub async fn an_answer_comes_back_byte_for_byte(fresh: Fresh) {
     let tier = fresh.open().await;
@@ -148,4 +150,64 @@ pub async fn a_release_removes_the_record(fresh: Fresh) {
     assert_eq!(apply(&tier, fence, success("late")).await, Written::Fenced);
     assert!(look(&tier, "k").await.is_none());
     running(&tier, "k", LONG).await;
+}
+
+pub async fn answers_in_one_batch_keep_their_own_status_and_time(fresh: Fresh) {
+    in_one_batch(&fresh.open().await).await;
+}
+
+/// First all alike, then each with a status and an expiry of its own.
+async fn in_one_batch(tier: &Tier) {
+    for (round, differ) in [(0, 0), (1, 1)] {
+        let keys: Vec<_> = (0..100).map(|n| format!("{n} of round {round}")).collect();
+        let own = |n: u16| (200 + n * differ, LONG + Duration::from_secs((n * differ).into()));
+        let fences = keys.iter().map(|key| running(tier, key, LONG));
+        let fences = futures_util::future::join_all(fences).await;
+        let endings = (0..).zip(&fences).map(|(n, fence)| {
+            let (status, keep) = own(n);
+            let answer = Snapshot { status, ..answer(n.to_string()) };
+            tier.settle(*fence, Settlement::Succeed { answer, result_ref: None, keep })
+        });
+        let written = futures_util::future::join_all(endings).await;
+        assert!(written.iter().all(|w| *w == Ok(Written::Applied)), "{written:?}");
+        for (n, key) in (0..).zip(&keys) {
+            let (status, keep) = own(n);
+            let record = record(tier, key).await;
+            let answer = Snapshot { status, ..answer(n.to_string()) };
+            let expires_at = record.updated_at + keep;
+            assert_eq!(record.state, State::Succeeded { answer, expires_at }, "{key}");
+        }
+    }
+}
+
+/// Where columns are not set from left to right, values are cut to fit, and quotes mean names.
+async fn under_another_sql_mode(server: Box<dyn DatabaseServer>) {
+    let tier = durable::open(&server.url(), &DurableOptions::default()).expect("a durable tier");
+    tier.migrate().await.expect("a fresh database can be migrated");
+    in_one_batch(&tier).await;
+    let then = Failure::ExecuteAgain { after: LONG };
+    let failed = Settlement::Fail { then, error: "declined".into(), keep: LONG };
+    settled(&tier, "failed", failed).await;
+    let record = record(&tier, "failed").await;
+    let from = record.updated_at + LONG;
+    assert!(
+        matches!(record.state, State::Failed { then: AfterFailure::Execute { from: at }, .. } if at == from)
+    );
+    assert_eq!(record.last_error.expect("it is kept").at, record.updated_at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mariadb_sets_columns_in_order_whatever_its_sql_mode() {
+    if servers::require(Kind::MariaDb) {
+        const MODE: &str = "--sql-mode=SIMULTANEOUS_ASSIGNMENT,ANSI_QUOTES,NO_BACKSLASH_ESCAPES";
+        under_another_sql_mode(Box::new(MariaDb::start_with(&[MODE]))).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mysql_takes_what_is_said_whatever_its_sql_mode() {
+    if servers::require(Kind::MySql) {
+        const MODE: &str = "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH";
+        under_another_sql_mode(Box::new(MySql::start_with(&[MODE]))).await;
+    }
 }

@@ -104,6 +104,7 @@ promises! {
         a_failure_reads_back_with_what_it_does_to_the_next_retry
         an_unknown_outcome_reads_back_with_the_time_of_its_retry
         the_last_error_outlives_a_later_success
+        answers_in_one_batch_keep_their_own_status_and_time
         a_release_removes_the_record;
     fencing:
         an_old_token_changes_nothing
