@@ -58,8 +58,9 @@ static SETTLE_MANY: LazyLock<&str> = LazyLock::new(|| {
 });
 
 /// A plan that fits any values is kept from the first, instead of making one for each batch and
-/// finding out that it was no better.
-const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan";
+/// finding out that it was no better. Nothing here is long enough to be compiled.
+const PLANS: &str =
+    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
 pub struct PostgresBackend {
     pool: Pool<Postgres>,
