@@ -34,7 +34,9 @@ pub async fn run(flags: &Flags) -> ExitCode {
     };
     match started {
         Ok(app) => {
-            eprintln!("oncegate: {app}");
+            // In one piece: scripts wait for this line.
+            let line = format!("oncegate: {app}\n");
+            eprint!("{line}");
             lifecycle::run(app, signals, flags).await
         }
         Err(error) => fail(&error.to_string()),
