@@ -78,7 +78,8 @@ async fn two_gateways_and_a_receiver_that_is_down_lose_and_repeat_nothing() {
     })
     .await;
     receiver.start_again().await;
-    receiver.begun(RECORDS).await;
+    // Ten thousand take their time on a busy machine.
+    eventually("each is called", 4 * SOON, async || receiver.count() >= RECORDS).await;
     eventually("nothing is due any more", SOON, async || {
         sql.execute(STILL_DUE, "order_process").await == 0
     })
