@@ -11,6 +11,7 @@
 //! are private ones on this machine, sharing its cores, with the sizes and the durability that they
 //! have by default.
 
+mod median;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use median::median;
 use oncegate::clock;
 use oncegate::idempotency::decide::Asked;
 use oncegate::idempotency::key::KeyRules;
@@ -109,20 +111,18 @@ impl Bench {
                 let one = self.round(&single, callers, ROUND).await;
                 turns.push((one, self.round(&grouped, callers, ROUND).await));
             }
-            let median = |figure: fn(&(Measured, Measured)) -> f64| {
-                let mut figures: Vec<f64> = turns.iter().map(figure).collect();
-                figures.sort_by(f64::total_cmp);
-                figures[figures.len() / 2]
+            let of = |figure: fn(&(Measured, Measured)) -> f64| {
+                median(turns.iter().map(figure)).unwrap_or(f64::NAN)
             };
             println!(
                 "{:<10} {:>8} {:>12.0} {:>12.0} {:>7.2}x {:>10.0} → {:.0}",
                 self.backend,
                 callers,
-                median(|(one, _)| one.per_second),
-                median(|(_, many)| many.per_second),
-                median(|(one, many)| many.per_second / one.per_second),
-                median(|(one, _)| one.server_cpu_micros),
-                median(|(_, many)| many.server_cpu_micros),
+                of(|(one, _)| one.per_second),
+                of(|(_, many)| many.per_second),
+                of(|(one, many)| many.per_second / one.per_second),
+                of(|(one, _)| one.server_cpu_micros),
+                of(|(_, many)| many.server_cpu_micros),
             );
         }
         single.close().await;

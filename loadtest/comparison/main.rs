@@ -23,6 +23,8 @@ mod rows;
 mod table;
 mod upstream;
 
+#[path = "../median.rs"]
+mod median;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 

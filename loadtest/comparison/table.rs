@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::measure::Measured;
+use crate::median::median;
 use crate::rows::{Row, Target};
 
 /// A row with what was measured in each round, or why it was not.
@@ -94,15 +95,4 @@ fn ratios(line: &Line, lines: &[Line]) -> Vec<f64> {
         .zip(&nginx.rounds)
         .map(|(own, its)| own.cpu_micros / its.cpu_micros)
         .collect()
-}
-
-fn median(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut figures: Vec<f64> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    let middle = figures.len() / 2;
-    match figures.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(figures[middle]),
-        _ => Some(f64::midpoint(figures[middle - 1], figures[middle])),
-    }
 }

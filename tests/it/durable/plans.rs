@@ -47,6 +47,10 @@ pub async fn no_statement_scans_the_records(fresh: Fresh) {
 async fn kept_plans_scan_nothing(raw: &mut Raw, of: &str) {
     // As on the tier's own connections.
     raw.execute("SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan").await;
+    // That an index which is read from end to end would be noticed.
+    let all = "EXPLAIN SELECT * FROM oncegate_records WHERE attempt = 7 ORDER BY id";
+    let plan = raw.rows(all).await;
+    assert!(scans(Database::Postgres, &plan), "not seen: {plan:#?}");
     for (name, text) in durable::statements("postgres") {
         raw.execute(format!("PREPARE p AS {text}")).await;
         let parameters = (1..).take_while(|n| text.contains(&format!("${n}"))).count();
